@@ -1,7 +1,7 @@
-"""Tools for tests of programs and rules: same-value checks, rule checks, random programs and inputs for them.
+"""Tools for tests of programs and rules: same-value checks, rule checks, random programs and random inputs.
 
-Knows the language, the vocabulary, the analyses, rewriting and the engines. Nothing in the library depends on it, and
-it depends on no test framework: a failed check is an `AssertionError`.
+Knows the language, the vocabulary, the analyses, rewriting and the engines. Nothing in the library depends on it. It
+depends on no test framework: a failed check raises `AssertionError`.
 """
 
 from ..reference.trials import random_arguments

@@ -1,6 +1,6 @@
 """The nodes of a program as an indented tree: ``Call(op=Op(name="relax.add"), args=[Var(name="x"), ...])``.
 
-It shows what a program is made of, node by node, as Relax's printer of the same name does; nothing reads it back.
+The text shows every node of a program, as Relax's printer of the same name does. No parser reads it back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..ir.types import FuncType, PrimType, Shape, ShapeType, StringType, TensorT
 
 
 class ASTPrinter(ExprFunctor):
-    """Gives the tree of an expression, binding or block as text; a subclass changes how a kind of node looks."""
+    """Prints the tree of an expression, binding or block. A subclass can override the text of a kind of node."""
 
     def __init__(
         self, indent_str: str = "    ", include_ty_annotations: bool = True, include_call_attrs: bool = True
@@ -50,16 +50,16 @@ class ASTPrinter(ExprFunctor):
             expr = ShapeExpr(expr)
         return super().visit_expr(expr)
 
-    # --- how a node looks
+    # --- the text of a node
 
     def indent(self, text: str) -> str:
-        """``text`` one step to the right."""
+        """``text``, indented by one step."""
         return "\n".join([f"{self.indent_str}{line}" for line in text.split("\n")]) if text else ""
 
     def build_list(
         self, members: Iterable[str], open_tok: str = "[", close_tok: str = "]", force_newline: bool = False
     ) -> str:
-        """Members in brackets, each on lines of its own; a single short one stays on the line."""
+        """The members in brackets, each on a new line. A single member of one line stays on the same line."""
         listed = list(members)
         if not listed or (len(listed) == 1 and not force_newline and "\n" not in listed[0]):
             return f"{open_tok}{''.join(listed)}{close_tok}"
@@ -67,12 +67,12 @@ class ASTPrinter(ExprFunctor):
         return f"{open_tok}\n{inner}\n{close_tok}"
 
     def build_ast_node(self, nodename: str, force_newline: bool = False, **fields: Any) -> str:
-        """A node of that name and these fields."""
+        """The text of a node with this name and these fields."""
         members = [f"{name}={text}" for name, text in fields.items()]
         return self.build_list(members, f"{nodename}(", ")", force_newline)
 
     def build_expr(self, node: Expr, nodename: str, force_newline: bool = False, **fields: Any) -> str:
-        """A node with its type beside its fields, where types are shown."""
+        """The text of a node. Its type is added to the fields, if types are shown and the node has one."""
         if self.include_ty_annotations and not node.ty.is_missing():
             fields["ty"] = self.visit_ty_(node.ty)
         return self.build_ast_node(nodename, force_newline, **fields)
@@ -80,7 +80,7 @@ class ASTPrinter(ExprFunctor):
     # --- expressions
 
     def visit_generic_const_(self, op: Constant) -> str:
-        """A constant: its numbers."""
+        """A constant, with its values."""
         return self.build_expr(op, "GenericConst", bool(op.data.shape), value=op.data.numpy())
 
     def visit_tuple_(self, op: Tuple) -> str:
@@ -96,7 +96,7 @@ class ASTPrinter(ExprFunctor):
         return self.visit_var_(op)
 
     def visit_shape_expr_(self, op: ShapeExpr) -> str:
-        """A shape written out."""
+        """A shape expression."""
         return self.build_expr(op, "ShapeExpr", values=self._sizes(op.values))
 
     def visit_prim_value_(self, op: PrimValue) -> str:
@@ -104,7 +104,7 @@ class ASTPrinter(ExprFunctor):
         return self.build_ast_node("Expr", value=f"`{_number(op.value, op.ty)}`")
 
     def visit_extern_func_(self, op: ExternFunc) -> str:
-        """A function that lives outside."""
+        """An external function."""
         return self.build_ast_node("ExternFunc", global_symbol=_quoted(op.global_symbol))
 
     def visit_global_var_(self, op: GlobalVar) -> str:
@@ -138,7 +138,7 @@ class ASTPrinter(ExprFunctor):
         return self.build_expr(op, "Call", **fields)
 
     def visit_seq_expr_(self, op: SeqExpr) -> str:
-        """A body; its dataflow blocks are named as the others are."""
+        """A body. Its dataflow blocks are printed as ``BindingBlock``, like the others."""
         blocks = self.build_list(map(self.visit_binding_block_, op.blocks))
         return self.build_expr(op, "SeqExpr", blocks=blocks, body=self.visit_expr(op.body))
 
@@ -235,7 +235,7 @@ class ASTPrinter(ExprFunctor):
 def dump_ast(
     exp: Any, indent_str: str = "    ", include_ty_annotations: bool = True, include_call_attrs: bool = True
 ) -> str:
-    """The tree of an expression, binding or block as text; types and attributes of calls may be left out."""
+    """The tree of an expression, binding or block as text, with or without types and attributes of calls."""
     return ASTPrinter(indent_str, include_ty_annotations, include_call_attrs).visit_expr(exp)
 
 
@@ -244,7 +244,7 @@ def _quoted(value: object) -> str:
 
 
 def _number(value: Dim | float, ty: Type | None = None) -> str:
-    """A number or a size, with the dtype of each number that stands in it."""
+    """The text of a number or a size. Each number in it is written with its dtype."""
     dtype = ty.dtype if isinstance(ty, PrimType) else "int64"
     if isinstance(value, SymExpr):
         return re.sub(r"(?<![\w.])\d+", rf"T.{dtype}(\g<0>)", str(value))

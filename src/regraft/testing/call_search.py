@@ -1,7 +1,7 @@
-"""Operands and attributes that the type rule of an operator accepts, found by asking it.
+"""A search for operands and attributes that the type rule of an operator accepts.
 
-The rule says which operand or attribute it refuses. That one alone is drawn anew, so the number of draws grows with
-the sum of the choices for each part, not with their product. No operator is named here.
+The rule reports which operand or attribute it refuses. Only that one is drawn anew, so the number of draws grows with
+the sum of the choices for each part, not with their product. The search knows no operator by name.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SIZES: Final = (1, 2, 3, 4, 5, 6)
 _MOST_ELEMENTS: Final = 4096
 _DTYPES: Final = ("float32", "int64", "int32", "int8", "uint8", "bool")
 _MOST_REFUSALS: Final = 120
-"""The number of refusals in a row of one part after which everything is drawn anew."""
+"""The number of consecutive refusals of one part after which everything is drawn anew."""
 
 
 class CallSearch:
-    """The trials for the open parts of one call: values, attributes, sizes; and the part that was refused last."""
+    """The trial values, attributes and sizes for the open parts of one call, and the part that was refused last."""
 
     def __init__(self, args: Sequence[OpenOperand], wanted: Mapping[str, Any], sizes: Mapping[SymVar, Dim]) -> None:
         self._args = args
@@ -40,14 +40,18 @@ class CallSearch:
         self.sizes: dict[SymVar, Dim] = {}
 
     def refuse(self, error: Exception) -> None:
-        """Take note of what the type rule refuses: one part, or all of it."""
+        """Record the type rule's error, and the part that it refuses, if the error names one."""
         self.refusal = str(error)
         part = error.part if isinstance(error, OpTypeError) else None
         self._refusals = self._refusals + 1 if part is not None and part == self.wrong else 0
         self.wrong = part
 
     def begin(self, *, keep: bool) -> None:
-        """Forget what was refused; everything, unless ``keep`` and another value of that part may do."""
+        """Forget the refused part of the trial, so that it is drawn anew; the rest of the trial is kept.
+
+        The whole trial is forgotten without ``keep``, after too many refusals of one part, or if no open part was
+        refused.
+        """
         part = self.wrong
         if keep and self._refusals < _MOST_REFUSALS:
             if isinstance(part, str) and self.attributes is not None and part not in self._wanted:
@@ -61,7 +65,7 @@ class CallSearch:
         self.wrong, self.trial, self.attributes, self.sizes = None, {}, None, dict(self._start)
 
     def change_attribute(self, random: Random, op: Op, operands: Sequence[Expr]) -> None:
-        """Draw the attribute anew that was refused, if it was one; of any of the forms that attributes have."""
+        """Draw a new value for the refused attribute, in any of the forms of attributes; if none was, do nothing."""
         if not isinstance(self.wrong, str) or self.attributes is None:
             return
         rank = next((one.ty.ndim for one in operands if isinstance(one.ty, TensorType) and one.ty.ndim > 0), 2)
@@ -85,7 +89,7 @@ def _holes(operand: OpenOperand) -> Iterator[Hole]:
 
 
 def draw_any_operand(random: Random, known: Sequence[TensorType], dtype: str, *, tensor: bool) -> Expr:
-    """An operand of any kind: mostly a tensor, else a number, a shape, or a tuple; a tensor only with ``tensor``."""
+    """A random operand: mostly a tensor, else a number, a shape, or a tuple. With ``tensor`` always a tensor."""
     kind = random.random()
     if tensor or kind < 0.65:
         return Var("candidate", _draw_any_type(random, known, dtype))
@@ -107,7 +111,7 @@ def _draw_any_type(random: Random, known: Sequence[TensorType], dtype: str) -> T
 
 
 def _draw_any_shape(random: Random, known: Sequence[TensorType]) -> list[Dim]:
-    """A new shape of up to five axes, of sizes that occur or multiples of them, or one that differs in one axis."""
+    """A random shape: up to five axes of known sizes or their multiples, or a known shape changed in one axis."""
     shapes = [list(ty.shape) for ty in known if ty.shape]
     occurring = [dim for shape in shapes for dim in shape]
 

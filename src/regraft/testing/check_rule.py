@@ -1,6 +1,6 @@
-"""Trying a rule out on programs that it should rewrite, and on some that it should think twice about.
+"""A check of a rule on random programs that it should rewrite, and on near misses.
 
-The programs come from the rule's own pattern (`instances`) and run before and after on the NumPy engine.
+The programs are built from the rule's own pattern (`instances`). They run before and after on the NumPy engine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .same_values import NotRunnableError, assert_same_values
 from .special_values import ALL, FINITE
 
 _DRAWS: Final = 40
-"""The number of programs that are drawn for one that contains a match."""
+"""The largest number of draws for one example."""
 
 _PLAIN_DRAWS: Final = 10
 """The number of failed draws after which operands have any dtype and the type rule guides the search."""
@@ -42,12 +42,12 @@ _NOT_FINITE: Final = re.compile(r"holds (NaN|infinities)|instead of -?(nan|inf)"
 
 @dataclass(slots=True)
 class RuleReport:
-    """The report of what `check_rule` exercised.
+    """The report of `check_rule`: the numbers of matches, rewrites and programs that it tried.
 
-    ``matches`` were offered to the rewriter, of which ``rewrites`` were made and ``declines`` left alone, for
-    ``reasons``. ``near_misses`` are programs with one thing changed, of which ``near_miss_rewrites`` were
-    rewritten all the same, rightly. ``programs`` were run before and after. ``cut_short``: the time was up before all
-    were drawn. ``notes`` tell of values that change where an operand is infinite, if some do.
+    ``matches`` counts the matches offered to the rewriter: it rewrote ``rewrites`` of them and declined ``declines``,
+    for ``reasons``. ``near_misses`` counts programs with one thing changed; ``near_miss_rewrites`` of them were still
+    rewritten, correctly. ``programs`` counts the programs that ran before and after. ``cut_short`` is True if the time
+    was up before all programs were drawn. ``notes`` describe values that changed for an infinite operand, if any.
     """
 
     rule: str
@@ -62,7 +62,7 @@ class RuleReport:
 
     @property
     def matches(self) -> int:
-        """The matches that were offered to the rewriter."""
+        """The number of matches that were offered to the rewriter."""
         return self.rewrites + self.declines
 
     def __str__(self) -> str:
@@ -95,22 +95,22 @@ def check_rule(
     seconds: float | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> RuleReport:
-    """Raise `AssertionError` unless ``rule`` fires, and changes no value wherever it does.
+    """Raise `AssertionError` unless ``rule`` rewrites at least one program and no rewrite changes a value.
 
-    ``examples`` random programs are made that contain a match, by instantiating the rule's own pattern with varied
-    shapes, dtypes, attributes, sharing, further users and outputs; ``near_misses`` more have one thing changed
-    (operator, attribute, constant, dtype, a further user). ``programs`` are tried as well. What was rewritten runs
-    before and after on random inputs (`assert_same_values`). The message of a failure shows the smallest program
-    found. Of a rule set, each rule is checked by itself, and the report adds them up.
+    ``examples`` random programs with a match are built from the rule's own pattern, with varied shapes, dtypes,
+    attributes, sharing, further users and outputs. ``near_misses`` more programs have one thing changed (operator,
+    attribute, constant, dtype, a further user). ``programs`` are tried as well. Every rewritten program runs before and
+    after on random inputs (`assert_same_values`). The message of a failure shows the smallest failing program. Each
+    rule of a rule set is checked separately, and the report has the totals.
 
-    The rule fails too when it raises an error on one of these programs (a replacement of another type, say: decline
-    there), and when it never rewrote any. One operand at a time also holds NaN, infinities, zeros of both signs and
-    the smallest numbers, and axes may be empty: a NaN must not disappear, and a finite value must not change. A rule
-    that means finite numbers only says so, by `Rule.assuming_finite`. Values may differ by what the dtype allows, or
-    by what the rule says in ``approximate``, unless ``rtol`` and ``atol`` say more. ``seconds`` ends the search for a
-    rule after that time, and
-    the report says that it was cut short; a rule that was not rewritten by then is an error. ``progress(rule, tried,
-    of)`` is told at first and after each program. Cost: some 10 ms per example. A ``seed`` gives the same programs.
+    The check also fails if the rule raises an error on one of these programs (for instance, because the replacement
+    has another type: such a rule should decline). One operand at a time also holds NaN, infinities, zeros of both signs
+    and subnormal numbers, and axes may be empty: a NaN must not disappear, and a finite value must not change. A rule
+    for finite numbers only declares this with `Rule.assuming_finite`. Values may differ by the tolerance of the dtype,
+    or by the rule's ``approximate``, unless ``rtol`` and ``atol`` are given. ``seconds`` limits the time for each rule:
+    the report says if the check was cut short, and a rule that has rewritten nothing by then fails. ``progress(rule,
+    tried, of)`` is called once at the start and after each program. The same ``seed`` gives the same programs. Cost:
+    about 10 ms per example.
     """
     if not isinstance(rule, PatternMatchingRewriter):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
@@ -156,7 +156,7 @@ class _RuleCheck:
         self.failures: list[tuple[int, str]] = []
 
     def run(self, given: Iterable[Function | IRModule]) -> RuleReport:
-        """Try everything; raise with the smallest failure."""
+        """Try all programs, and return the report. Raises `AssertionError` with the smallest failure."""
         for program in given:
             self._try(program)
         unsupported: UnsupportedPatternError | None = None
@@ -203,7 +203,7 @@ class _RuleCheck:
         return len(self.failures) >= _ENOUGH_FAILURES or self._is_late()
 
     def _is_late(self) -> bool:
-        """True if the time is up, which the report then says."""
+        """True if the time is up. Sets ``cut_short`` in the report in that case."""
         late = self.end is not None and perf_counter() > self.end
         self.report.cut_short = self.report.cut_short or late
         return late
@@ -224,7 +224,7 @@ class _RuleCheck:
             yield seed, program
 
     def _try_drawn(self, seed: int, mutation: Mutation | None, program: Function) -> None:
-        """`_try`; a failure is tried again with nothing around the match, which is easier to read."""
+        """`_try` the program. After a failure, also try it with nothing around the match, which is easier to read."""
         failures = len(self.failures)
         self._try(program)
         if len(self.failures) > failures:
@@ -243,12 +243,12 @@ class _RuleCheck:
         )
 
     def _try(self, program: Function | IRModule) -> None:
-        """Apply the rule and compare."""
+        """Apply the rule to ``program``, and compare the values before and after."""
         events: list[Event] = []
         try:
             after: Function | IRModule = cast("Any", self.rule)(program, listener=events.append)
         except Exception as error:
-            # Whatever the rewriter raises: the author gets it with the program it came from.
+            # The rewriter may raise anything. Its author sees the error together with the program.
             notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
             self._fail(program, f"raises {type(error).__name__} on a program that contains a match: {error}{notes}")
             return
@@ -277,7 +277,7 @@ class _RuleCheck:
         self._count(events)
 
     def _advice(self, error: str) -> str:
-        """The way out, where only NaN or infinities change."""
+        """Advice for the error message if only NaN or infinities change, else an empty text."""
         first = error.partition("\n")[0]
         is_special = any(f"holds {kind.value}:" in first for kind in ALL)
         if not is_special or _NOT_FINITE.search(first) is None:
@@ -285,7 +285,7 @@ class _RuleCheck:
         return "\nif the rule is meant for finite numbers only, it says so by rule.assuming_finite()"
 
     def _note(self, text: str) -> None:
-        """Keep one difference that does not count."""
+        """Keep the first difference that is no error."""
         self.report.notes = self.report.notes or (text,)
 
     def _count(self, events: Iterable[Event]) -> None:

@@ -1,4 +1,4 @@
-"""Holding gradients against finite differences, as Relax's tests do.
+"""Comparison of gradients with finite differences, as in Relax's tests.
 
 Knows arrays and functions of arrays only.
 """
@@ -24,13 +24,14 @@ def check_numerical_grads(
     atol: float = 1e-2,
     rtol: float = 0.1,
 ) -> None:
-    """Raise `AssertionError` unless gradients are those that differences of the function's values give.
+    """Raise `AssertionError` unless the gradients agree with finite differences of ``function``.
 
-    ``function`` takes the arrays of ``input_values``, by place or, for a mapping, by name, and gives one number;
-    ``grad_values`` has an array of the same shape for each, or for some of the names. The distance of a gradient from
-    the five-point differences of step ``delta`` may be ``atol`` times the root of its number of elements, and ``rtol``
-    times their norm. ``function_value`` is Relax's, and not needed. Raises `ValueError` where the differences are not
-    finite. Cost: four calls of ``function`` for each element.
+    ``function`` takes the arrays of ``input_values`` (as keyword arguments, if they are a mapping) and returns one
+    number. ``grad_values`` has an array of the same shape for each input, or for some of the names. The distance (in
+    the 2-norm) of a gradient from the five-point differences of step ``delta`` may be at most ``atol`` times the square
+    root of its number of elements, plus ``rtol`` times the norm of the differences. ``function_value`` is accepted
+    because Relax has it, and ignored. Raises `ValueError` if a gradient or its differences are not finite. Cost: four
+    calls of ``function`` for each element.
     """
     del function_value
     by_place = not isinstance(input_values, Mapping)

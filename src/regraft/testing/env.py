@@ -1,4 +1,4 @@
-"""Answers for tests that were written for TVM and ask about the machine: ``llvm`` runs, and no device of TVM does."""
+"""Queries about the machine, for tests that were written for TVM. Only ``llvm`` is available, none of TVM's devices."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def has_llvm() -> bool:
-    """True: what is built for ``llvm`` runs on NumPy."""
+    """True: a program that is built for ``llvm`` runs on NumPy."""
     return True
 
 
 def _has_none(*_arguments: Any, **_options: Any) -> bool:
-    """False: engines use the processors that they find, and no code is made for this one."""
+    """False: regraft generates no code for this device."""
     return False
 
 
@@ -26,5 +26,5 @@ has_nvptx = has_nvshmem = has_opencl = has_rocm = has_vulkan = has_x86_avx512 = 
 
 
 def cuda_arch(device_id: int = 0) -> None:
-    """None: no code is made for CUDA."""
+    """None: regraft generates no code for CUDA."""
     del device_id

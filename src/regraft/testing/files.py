@@ -1,4 +1,4 @@
-"""Files that a test writes and that are gone after it."""
+"""Temporary files of a test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class TempDirectory(tempfile.TemporaryDirectory[str]):
-    """A folder that is removed with this object, or at the end of a ``with``, which gives this object."""
+    """A temporary folder. It is removed with this object, or at the end of a ``with``, which binds this object."""
 
     @property
     def path(self) -> Path:
@@ -34,5 +34,5 @@ class TempDirectory(tempfile.TemporaryDirectory[str]):
 
 
 def tempdir() -> TempDirectory:
-    """A new folder."""
+    """A new temporary folder."""
     return TempDirectory()

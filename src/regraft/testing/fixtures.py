@@ -1,4 +1,4 @@
-"""Relax's short forms for pytest, which is imported when one of them is called."""
+"""Relax's shorthands for pytest. Pytest is imported only when one of them is called."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 
 def parameter(*values: Any, ids: Any = None, by_dict: Mapping[str, Any] | None = None) -> Any:
-    """A fixture that takes each of ``values``, or each value of ``by_dict`` under its name."""
+    """A pytest fixture with each of ``values`` as a parameter, or each value of ``by_dict`` with its key as the id."""
     import pytest
 
     if by_dict is not None:
@@ -21,14 +21,14 @@ def parameter(*values: Any, ids: Any = None, by_dict: Mapping[str, Any] | None =
 
 
 def fixture(func: Callable[..., Any] | None = None, *, cache_return_value: bool = False) -> Any:
-    """A fixture of pytest, computed once for each module if ``cache_return_value``."""
+    """A pytest fixture. With ``cache_return_value`` it is computed once for each module."""
     import pytest
 
     return pytest.fixture(func, scope="module" if cache_return_value else "function")
 
 
 def main() -> NoReturn:
-    """Run the tests of the file that the interpreter was started with, and end with pytest's status."""
+    """Run pytest with the arguments of the interpreter (``sys.argv``), and exit with pytest's status."""
     import pytest
 
     sys.exit(pytest.main(sys.argv))

@@ -1,9 +1,9 @@
-"""Programs that contain a match, made from the pattern itself.
+"""Random programs that contain a match of a pattern, built from the pattern itself.
 
-Each call pattern becomes a call, each wildcard a parameter (or a value computed from one, or one that is there
-already), whose type is found by search: small shapes are tried until the call's own type rule accepts them. Where the
-pattern leaves something open (an attribute, an alternative, the length of a repeat) it is drawn. A mutation breaks
-one thing on purpose. That the result matches is not promised: the matcher is asked, not imitated.
+Each call pattern becomes a call. Each wildcard becomes a parameter, a value computed from a parameter, or an existing
+value. The operand types are found by search: small shapes are tried until the call's type rule accepts them. Whatever
+the pattern leaves open (an attribute, an alternative, the length of a repeat) is drawn at random. A mutation breaks
+one thing on purpose. The program is not guaranteed to match: only the matcher decides that.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ from .rule_facts import core, dtypes_of, is_operator
 
 _TRIES: Final = 150
 _GUIDED_TRIES: Final = 800
-"""Tries after those in which only what the type rule refuses is drawn anew, from all kinds of operands."""
+"""Further tries, in which only the part that the type rule refused is drawn anew, from all kinds of operands."""
 
 _LONGEST_REPEAT: Final = 3
 _EMPTY: Final = 0.04
-"""The part of the tensors that have an axis without elements."""
+"""The fraction of tensors that have an axis of size 0."""
 
 
 class Mutation(Enum):
-    """The difference of a near miss from the pattern."""
+    """The one thing in which a near miss differs from the pattern."""
 
     OPERATOR = "another operator"
     ATTRIBUTE = "another attribute"
@@ -92,17 +92,18 @@ class Mutation(Enum):
 
 
 class UnsupportedPatternError(RegraftError):
-    """The pattern says something that no program made here can fulfil."""
+    """The pattern has a part for which no program can be generated here."""
 
 
 class Instance:
-    """Writes programs that contain what a pattern or a context describes; one use each.
+    """Writes one program that contains a match of a pattern or of a context. Each instance can be used once.
 
-    A ``plain`` one has nothing around the match: no second one, no further users, no operands computed. With the same
-    ``seed`` it has the same match as the other. ``numbers`` are those that the rule's own code speaks of: constants
-    that the pattern leaves open are often one of them, and sizes at times. With ``any_dtype`` operands are of any
-    dtype, those included that the code names (``named_dtypes``), not mostly of float32: for rules that are about some
-    dtypes only. ``guided`` makes the search for operands longer, and asks the type rule what is wrong.
+    With ``plain``, nothing is written around the match: no second match, no further users, no computed operands. With
+    the same ``seed``, the match is the same with and without ``plain``. ``numbers`` are the numbers in the rule's own
+    code: open constants often take one of them, and sizes sometimes. With ``any_dtype``, operands have any dtype,
+    including those in ``named_dtypes``, which the rule's code names; otherwise they are mostly float32. This is for
+    rules about a few dtypes. With ``guided``, the search for operands is longer, and uses the type rule's reports of
+    the part that is wrong.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class Instance:
         self.dtype = "float32"
 
     def write(self, pattern: DFPattern | PatternContext) -> Function:
-        """A function ``main`` with one match, or two that overlap. Raises `NoInstanceError`."""
+        """A function ``main`` that contains one match, or two. Raises `NoInstanceError` if the draw fails."""
         asked = dtypes_of(pattern)
         if self.mutation is Mutation.DTYPE or self.any_dtype:
             self.dtype = self.random.choice(self.dtypes)
@@ -174,7 +175,7 @@ class Instance:
             self._use(self.values[-1])
 
     def _chance(self, rate: float) -> bool:
-        """True, at that rate, where something is to be added around the match."""
+        """True with probability ``rate``, unless the instance is plain. It decides on additions around the match."""
         return not self.plain and self.around.random() < rate
 
     # --- roots
@@ -197,7 +198,7 @@ class Instance:
         return found
 
     def _parts(self, parts: Sequence[DFPattern]) -> list[DFPattern]:
-        """``parts`` with as many patterns for each repeat as it shall stand for, over the same shared parts."""
+        """``parts`` with each repeat replaced by a number of copies of its pattern, which share the shared parts."""
         found: list[DFPattern] = []
         for part in parts:
             is_repeat = isinstance(part, RepeatPattern)
@@ -284,7 +285,7 @@ class Instance:
                 raise UnsupportedPatternError(f"no program can be made for {pattern!r}")
 
     def _unrolled(self, pattern: ChainPattern) -> DFPattern:
-        """A chain of some length, as links that stand one in the other."""
+        """A chain of random length, as nested copies of its link."""
         found = pattern.until
         for _ in range(self._length(pattern.links)):
             found = self._copy(pattern.links, {pattern.hole: found})
@@ -300,7 +301,7 @@ class Instance:
         return expr
 
     def _branch(self, pattern: IfPattern) -> Expr:
-        """A branch between two values of one type that are there already."""
+        """An `If` between two existing values of the same type."""
         cond, then, otherwise = (self._operand(part) for part in pattern.children())
         if isinstance(cond, Hole) and cond.value is None:
             cond.value = self._parameter(TensorType((), "bool"))
@@ -339,7 +340,7 @@ class Instance:
         return self._emit(self._fit(pattern, op, args, attrs))
 
     def _place_source(self, index: int, part: DFPattern, extra: list[tuple[int, DFPattern]]) -> OpenOperand:
-        """The operand for one argument; a value that a constraint wants used here takes an open place."""
+        """The operand for one argument. A value that a use constraint requires here takes the place of a wildcard."""
         for entry in extra:
             if entry[0] in (-1, index) and isinstance(part, WildcardPattern) and part not in self.memo:
                 extra.remove(entry)
@@ -372,7 +373,7 @@ class Instance:
         return self.random.choice(fits)
 
     def _fit(self, pattern: CallPattern, op: Op, args: list[OpenOperand], attrs: Mapping[str, Any]) -> Call:
-        """The call, with types for what is still open that its type rule accepts."""
+        """The call, with values for its open operands and attributes that its type rule accepts."""
         wanted = {} if self._is_victim(pattern, Mutation.OPERATOR) else dict(attrs)
         break_attribute = self._is_victim(pattern, Mutation.ATTRIBUTE)
         if break_attribute and wanted:
@@ -433,10 +434,10 @@ class Instance:
                 return operand
 
     def _candidate(self, hole: Hole, search: CallSearch, beside: Sequence[OpenOperand]) -> Expr:
-        """A stand-in for an open value, of a type that may fit beside what is known of the call."""
+        """A stand-in for an open value, of a type that may fit the known operands of the call."""
         known = [t for t in (known_type(item, search.trial) for item in beside) if t is not None]
         if not known and self.params and self.random.random() < 0.6:
-            # Parts of a pattern that are alike go together when their operands are alike.
+            # Similar parts of a pattern fit together more often if their operands have the same type.
             ty = self.random.choice(self.params).ty
             known = [ty] if isinstance(ty, TensorType) else []
         wanted = [c for c in hole.conditions if isinstance(c, TypePattern)]
@@ -455,7 +456,7 @@ class Instance:
         return self._stand_in(hole, drawn, search.sizes)
 
     def _stand_in(self, hole: Hole, ty: Type, sizes: dict[SymVar, Dim]) -> Expr:
-        """A stand-in for an open value: of type ``ty``, changed as far as the pattern says what the value is."""
+        """A stand-in for an open value, of type ``ty`` changed to satisfy the pattern's conditions."""
         for condition in hole.conditions:
             ty = self._constrained(ty, condition, sizes)
         if isinstance(ty, PrimType):
@@ -464,7 +465,7 @@ class Instance:
         return self._constant(ty, hole.number) if hole.is_constant else Var("candidate", ty)
 
     def _constrained(self, drawn: Type, condition: ConstrainedPattern, sizes: dict[SymVar, Dim]) -> Type:
-        """``drawn``, changed where the pattern says what the type is."""
+        """``drawn``, changed to satisfy ``condition``."""
         shape = drawn.shape if isinstance(drawn, TensorType) else None
         dtype = drawn.dtype if isinstance(drawn, TensorType) else None
         match condition:
@@ -495,7 +496,7 @@ class Instance:
     # --- values
 
     def _settled(self, candidate: Expr, variable: VarPattern | None) -> Expr:
-        """A value of the program for a stand-in: one that is there, a parameter, or something computed from one."""
+        """A value of the program for a stand-in: an existing value, a new parameter, or a value computed from one."""
         if not isinstance(candidate, Var):
             return candidate
         if isinstance(variable, DataflowVarPattern):
@@ -553,7 +554,7 @@ class Instance:
                 raise NoInstanceError("an open operand")
 
     def _emit(self, value: Expr) -> Var:
-        """Bind ``value``; now and then as an output of the block."""
+        """Bind ``value``, sometimes as an output of the block."""
         if self._chance(0.12) and self.builder.current_block_is_dataflow():
             var = self.builder.emit_output(value)
             self.outputs.append(var)
@@ -563,7 +564,7 @@ class Instance:
         return var
 
     def _finish(self, root: Expr) -> None:
-        """Make what the match computes count: an output itself, or an operand of one."""
+        """Make the value of the match an output, or an operand of an output."""
         value = root if isinstance(root, Var) else self._emit(root)
         if self.plain or self.around.random() < 0.4 or not isinstance(value.ty, TensorType):
             self._output(value)

@@ -1,6 +1,7 @@
-"""Relax's small layers for tests, which write into the builder that is open, and values that the gradient recomputes.
+"""Relax's small layers for tests, and checkpoints: values that the gradient recomputes.
 
-`regraft.frontend.nn` is for models; here a layer is a Python object with parameters and a ``forward``.
+The layers write into the open builder. A layer is a Python object with parameters and a ``forward``. For models, use
+`regraft.frontend.nn`.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ def _builder() -> BlockBuilder:
 
 
 def emit(expr: Expr, name_hint: str = "") -> Var:
-    """The variable that ``expr`` is bound to in the builder that is open."""
+    """The variable that ``expr`` is bound to in the open builder."""
     return _builder().emit(expr, name_hint)
 
 
 def checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``func(*args, **kwargs)``, whose values the gradient computes again from the arguments rather than keeps."""
+    """``func(*args, **kwargs)`` as a checkpoint: the gradient recomputes its values instead of keeping them."""
     return _ended(end_checkpoint, _started(start_checkpoint, func, args, kwargs))
 
 
 def emit_checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`checkpoint` with its marks bound: to the argument's name and ``_scp``, to the result's name and ``_ecp``."""
+    """`checkpoint` with its marks bound to variables, named after the argument (``_scp``) and the result (``_ecp``)."""
 
     def start(value: Expr) -> Expr:
         return emit(start_checkpoint(value), f"{value.name_hint}_scp") if isinstance(value, Var) else value
@@ -66,9 +67,10 @@ def _marked(mark: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
 def emit_checkpoint_sequential(
     functions: Sequence[Callable[..., Any]], segments: int | list[int], x: Var, checkpoint_last: bool = False
 ) -> Var:
-    """The functions one after another, in so many segments (or in those that begin there), each checkpointed.
+    """The result of the functions, applied one after another in segments that are checkpoints.
 
-    The last one is only with ``checkpoint_last``.
+    ``segments`` is the number of segments, or the list of the indices at which they begin. The last segment is a
+    checkpoint only with ``checkpoint_last``.
     """
     n = len(functions)
     begins = segments if isinstance(segments, list) else list(range(0, n, n // segments))
@@ -91,26 +93,26 @@ def _named(name: str) -> str:
 
 
 def Placeholder(shape: Sequence[Any], dtype: str = "float32", name: str = "data") -> Var:
-    """An input of a model: a variable under a name that is free. Raises `TypeError` for another shape."""
+    """An input of a model: a variable with a unique name. Raises `TypeError` if ``shape`` is no list or tuple."""
     if not isinstance(shape, list | tuple):
         raise TypeError(f"the shape of {name!r} is {shape!r}; give a list or a tuple")
     return Var(_named(name), TensorType(shape, dtype))
 
 
 def Parameter(shape: Sequence[Any], dtype: str = "float32", name: str = "param") -> Var:
-    """A weight of a model, as `Placeholder` is an input."""
+    """A weight of a model: a variable with a unique name, as from `Placeholder`."""
     return Placeholder(shape, dtype, name)
 
 
 class Module:
-    """A layer: a subclass has parameters and layers as attributes, and a ``forward`` that writes what it computes."""
+    """A layer. A subclass has parameters and layers as attributes, and a ``forward`` that writes its computation."""
 
     def parameters(self) -> list[Var]:
-        """The variables of this layer and of those in it."""
+        """The parameters of this layer and of the layers in it."""
         return _parameters(vars(self))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Write what the layer computes."""
+        """Write the computation of the layer, and return its result."""
         raise NotImplementedError(f"{type(self).__name__} has no `forward`")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -128,7 +130,10 @@ def _parameters(value: Any) -> list[Var]:
 
 
 def init_params(mod: IRModule) -> list[Tensor]:
-    """Zeros for each parameter of ``main`` whose name does not begin with ``data``. Raises `TypeError` for sizes."""
+    """Float32 zeros for each parameter of ``main`` whose name does not begin with ``data``.
+
+    Raises `TypeError` if the shape of one is not known in numbers.
+    """
     params: list[Tensor] = []
     for param in mod["main"].params:
         if not param.name_hint.startswith("data"):
@@ -169,7 +174,7 @@ class LogSoftmax(Module):
 
 
 class Linear(Module):
-    """A product with a weight ``(in_features, out_features)``, and a bias."""
+    """A linear layer: a matmul with a weight of shape ``(in_features, out_features)``, plus a bias by default."""
 
     def __init__(self, in_features: Any, out_features: Any, bias: bool = True) -> None:
         self.in_features, self.out_features = in_features, out_features

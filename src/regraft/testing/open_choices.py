@@ -1,6 +1,6 @@
-"""Operands of a random call where nothing says which: types of operands, shape arguments, attributes.
+"""Random choices for the open parts of a random call: operand types, shape arguments, attributes.
 
-Draws are guesses that fit often; the type rule of the operator decides.
+A draw is a guess that often fits. The type rule of the operator decides if it does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..ir.types import TensorType, TupleType, Type
 
 
 class NoInstanceError(RegraftError):
-    """This draw came to nothing; another may do."""
+    """This draw gave no program. Another draw may succeed."""
 
 
 _SIZES: Final = (2, 3, 4, 5, 6, 7)
@@ -31,7 +31,7 @@ _COLUMNS: Final = SymVar("m")
 
 
 def draw_tensor_type(random: Random, known: Sequence[TensorType], dtype: str) -> TensorType:
-    """A type of known shape that may go together with operands of the types ``known``."""
+    """A random tensor type of known shape, which may fit an operand beside operands of the types ``known``."""
     beside = random.choice(known) if known else None
     if beside is not None and beside.dtype is not None and random.random() < 0.85:
         dtype = beside.dtype
@@ -43,7 +43,10 @@ def draw_tensor_type(random: Random, known: Sequence[TensorType], dtype: str) ->
 
 
 def of_likely_size(random: Random, drawn: TensorType, likely: Sequence[int]) -> TensorType:
-    """``drawn``, at times with one of the sizes ``likely`` for its first size, wherever that stands: squares stay."""
+    """``drawn``, at times with its first size replaced by one of ``likely`` in all axes of that size.
+
+    A square shape stays square.
+    """
     if not likely or not drawn.shape or random.random() > 0.3:
         return drawn
     first, size = drawn.shape[0], random.choice(likely)
@@ -51,30 +54,30 @@ def of_likely_size(random: Random, drawn: TensorType, likely: Sequence[int]) -> 
 
 
 def without_elements(drawn: TensorType) -> TensorType:
-    """``drawn`` with 0 for its first size, wherever that stands."""
+    """``drawn`` with its first size replaced by 0 in all axes of that size."""
     if not drawn.shape:
         return drawn
     return TensorType([0 if dim == drawn.shape[0] else dim for dim in drawn.shape], drawn.dtype)
 
 
 def single(ty: Type) -> Type:
-    """``ty`` with one element."""
+    """The scalar tensor type of ``ty``'s dtype. A type that is no tensor type is returned as it is."""
     return TensorType((), ty.dtype) if isinstance(ty, TensorType) else ty
 
 
 def is_simple(ty: Type) -> bool:
-    """True if each size of ``ty`` is a number or a size variable."""
+    """True if every size in ``ty`` is a number or a single size variable."""
     return all(isinstance(dim, int | SymVar) for leaf in leaf_tensors(ty) for dim in leaf.shape or ())
 
 
 def is_known(ty: Type, *, of_any_shape: bool = False) -> bool:
-    """True if a value of ``ty`` can be told from another: shapes and dtypes known throughout; or dtypes alone."""
+    """True if all tensors in ``ty`` have a known dtype and, unless ``of_any_shape``, a known shape."""
     leaves = leaf_tensors(ty)
     return all((of_any_shape or leaf.shape is not None) and leaf.dtype is not None for leaf in leaves)
 
 
 def _shape(random: Random) -> list[Dim]:
-    """A new shape: sizes mostly different, some of them not known, some squares."""
+    """A new random shape. Most sizes differ; some are symbolic, and some shapes are square."""
     rank = random.choice((0, 1, 2, 2, 2, 3, 3, 4))
     dims: list[Dim] = list(random.sample(_SIZES, rank))
     if rank > 1 and random.random() < 0.3:
@@ -87,7 +90,10 @@ def _shape(random: Random) -> list[Dim]:
 
 
 def _related_shape(random: Random, shape: list[Dim]) -> list[Dim]:
-    """The same shape, one that broadcasts with it, one that multiplies with it, or one that differs in one axis."""
+    """A random shape related to ``shape``.
+
+    The same shape, one that broadcasts with it, one that fits it in a matmul, or one that differs in one axis.
+    """
     kind = random.random()
     if kind < 0.45 or not shape:
         return shape
@@ -105,7 +111,7 @@ def _related_shape(random: Random, shape: list[Dim]) -> list[Dim]:
 
 
 def draw_shape_argument(random: Random, known: Sequence[TensorType]) -> list[Dim]:
-    """Sizes for an operand that is a shape: the elements of a known tensor arranged anew, or more axes in front."""
+    """Random sizes for a shape operand: the elements of a known tensor in another shape, or with an axis in front."""
     shapes = [list(ty.shape) for ty in known if ty.shape is not None]
     if not shapes:
         return _shape(random)
@@ -124,7 +130,7 @@ def draw_shape_argument(random: Random, known: Sequence[TensorType]) -> list[Dim
 
 
 def draw_unusual_operand(random: Random, known: Sequence[TensorType], dtype: str) -> Expr:
-    """An operand that is no tensor: a shape, or a tuple of tensors."""
+    """A random operand that is not a tensor: a shape, or a tuple of tensors."""
     if random.random() < 0.6:
         return ShapeExpr(draw_shape_argument(random, known))
     first = draw_tensor_type(random, known, dtype)
@@ -133,7 +139,7 @@ def draw_unusual_operand(random: Random, known: Sequence[TensorType], dtype: str
 
 
 def something_of(random: Random, value: Var) -> Expr:
-    """A simple value computed from a tensor."""
+    """A simple elementwise call on ``value``. Raises `NoInstanceError` if ``value`` is no tensor."""
     if not isinstance(value.ty, TensorType):
         raise NoInstanceError("no tensor")
     if value.ty.dtype == "bool":
@@ -142,10 +148,10 @@ def something_of(random: Random, value: Var) -> Expr:
 
 
 def draw_operand(random: Random, op: Op, index: int, before: Sequence[Expr]) -> Expr | None:
-    """Operand ``index`` of a call of ``op``, after those ``before``, where its name says that it is of a special kind.
+    """A random operand ``index`` of a call of ``op``, if the operand's name asks for a special kind of value.
 
-    These are numbers, such as the limits of `clip`, lists of them, such as the bounds of `strided_slice`, shapes, and
-    the weights of convolutions. None where any tensor may do.
+    Special kinds are numbers (the limits of `clip`), lists of numbers (the bounds of `strided_slice`), shapes, and the
+    weights of convolutions. ``before`` holds the operands before it. None for any other operand.
     """
     first = before[0].ty if before else None
     if not isinstance(first, TensorType) or first.shape is None or index >= len(op.operands):
@@ -167,7 +173,7 @@ def draw_operand(random: Random, op: Op, index: int, before: Sequence[Expr]) -> 
 
 
 def _draw_bounds(random: Random, name: str, shape: Sequence[Dim], before: Sequence[Expr]) -> Expr:
-    """One of the lists that say what part of a tensor is taken, as long as that of the axes."""
+    """One of the lists of `strided_slice`: ``axes``, or ``begin``, ``end`` or ``strides`` with an entry per axis."""
     if name == "axes":
         drawn = random.sample(range(len(shape)), random.randint(1, min(2, len(shape))))
         return Tuple([PrimValue(axis if random.random() < 0.7 else axis - len(shape)) for axis in drawn])
@@ -188,7 +194,10 @@ def _draw_bounds(random: Random, name: str, shape: Sequence[Dim], before: Sequen
 def draw_attributes(
     random: Random, op: Op, operands: Sequence[Expr], wanted: Mapping[str, Any], open_rate: float
 ) -> dict[str, Any]:
-    """Attributes for a call of ``op``: those of ``wanted``, and others drawn where that is needed or wished for."""
+    """Attributes for a call of ``op``: those in ``wanted``, and random values for others.
+
+    Required attributes are always drawn. Each of the others is drawn with probability ``open_rate``.
+    """
     first = operands[0].ty if operands else None
     rank = first.ndim if isinstance(first, TensorType) else 2
     given: dict[str, Any] = {}
@@ -225,9 +234,9 @@ def _draw_attribute(random: Random, name: str, default: Any, rank: int) -> Any:
 
 
 def _another_value(random: Random, default: Any) -> Any:
-    """A value of an attribute that may tell a rule that reads it from one that takes it for its default.
+    """A value that may differ from ``default``, to expose a rule that ignores the attribute.
 
-    A number with a sign that means something (a rate, what is added to a divisor) keeps it.
+    A float keeps its sign, because the sign may carry meaning (as in a rate, or a term added to a divisor).
     """
     match default:
         case bool():

@@ -1,4 +1,4 @@
-"""Operands of a random call that are not decided yet: values that a pattern leaves open, and what is made of such."""
+"""Operands of a random call that are not decided yet: open values, and tuples and shapes with open parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..pattern.pattern import ConstrainedPattern
 
 @dataclass(slots=True, eq=False)
 class Hole:
-    """A value that the pattern leaves open, until the first call that uses it says what fits."""
+    """A value that the pattern leaves open. The first call that uses it decides its value."""
 
     conditions: list[ConstrainedPattern] = field(default_factory=list[ConstrainedPattern])
     is_constant: bool = False
@@ -25,7 +25,7 @@ class Hole:
     value: Expr | None = None
 
     def take(self, other: OpenOperand) -> None:
-        """Let what is said of another open value hold for this one, too."""
+        """Add the conditions of another open value to this one."""
         if isinstance(other, Hole) and other.value is None and self.value is None:
             self.conditions.extend(other.conditions)
             self.is_constant |= other.is_constant
@@ -34,20 +34,20 @@ class Hole:
 
     @property
     def is_open(self) -> bool:
-        """True if nothing at all is said of it yet."""
+        """True if the hole has no value and no conditions yet."""
         return self.value is None and not self.conditions and not self.is_constant and not self.is_single
 
 
 @dataclass(slots=True, eq=False)
 class Fields:
-    """A tuple some of whose fields may be open."""
+    """A tuple whose fields may be open."""
 
     fields: list[OpenOperand]
 
 
 @dataclass(slots=True, eq=False)
 class OpenShape:
-    """A shape argument whose sizes may still be open."""
+    """A shape argument whose sizes may be open."""
 
     dims: tuple[Dim, ...]
 
@@ -56,7 +56,7 @@ OpenOperand: TypeAlias = "Expr | Hole | Fields | OpenShape"
 
 
 def known_type(operand: OpenOperand, trial: Mapping[Hole, Expr]) -> TensorType | None:
-    """The type of the tensor that ``operand`` is, or is tried as; None where it is none or not known."""
+    """The tensor type of ``operand``, or of its value in ``trial``. None if it is unknown or no tensor type."""
     value: Any = operand
     if isinstance(operand, Hole):
         value = trial.get(operand) if operand.value is None else operand.value

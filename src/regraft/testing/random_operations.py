@@ -1,7 +1,7 @@
-"""The bindings that random programs are made of: a table of small writers, and what can be used where.
+"""The bindings of random programs: a table of small writers, and the state of the function being written.
 
-Each of them picks operands among the visible variables and gives an expression, with a bound on
-the absolute values it can take, so that no program overflows on the inputs it is made for.
+Each writer picks operands among the visible variables and returns an expression with a bound on its absolute values,
+so that no program overflows on the inputs of `random_inputs`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ..op import nn
 from ..op.adjoints import tensor_type
 
 LARGEST_SIZE: Final = 12
-"""The largest value that `random_inputs` gives a symbolic size; bounds are computed with it."""
+"""The largest value that `random_inputs` gives to a symbolic size. Bounds are computed for this value."""
 
 SIZES: Final = (2, 3, 4, 5, 6, 7, 1)
 _MOST_ELEMENTS: Final = 4000
@@ -49,10 +49,10 @@ _LIMIT: Final = 5000.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The contents that a random program may have.
+    """The features that a random program may have.
 
-    ``dtypes`` are those of the parameters. ``odd_constants`` adds bindings of values that are hard to write
-    down or to compare (NaN, infinities, -0.0, no elements, narrow dtypes), which nothing computes with.
+    ``dtypes`` are the dtypes of parameters and of constants. ``odd_constants`` adds constants that are hard to write
+    down or to compare (NaN, infinities, -0.0, no elements, narrow dtypes). They are results that nothing else uses.
     """
 
     dtypes: tuple[str, ...] = ("float32", "float32", "float64", "int32", "int64", "bool")
@@ -70,7 +70,7 @@ DEFAULT: Final = Options()
 
 @dataclass(slots=True)
 class RandomWriter:
-    """One function being written: what can be used at this point, and how large its values can be."""
+    """The state of a function being written: the visible variables, and a bound on the values of each."""
 
     random: Random
     options: Options
@@ -82,7 +82,7 @@ class RandomWriter:
     # --- choosing operands
 
     def tensors(self, accepts: Callable[[TensorType], bool] = lambda ty: True) -> list[Var]:
-        """The visible tensors of known shape and dtype that ``accepts`` likes, the latest last."""
+        """The visible tensors of known shape and dtype whose type ``accepts`` accepts, the latest last."""
         found: list[Var] = []
         for var in self.visible:
             ty = var.ty
@@ -91,24 +91,24 @@ class RandomWriter:
         return found
 
     def pick(self, accepts: Callable[[TensorType], bool] = lambda ty: True) -> Var | None:
-        """One of `tensors`, recent ones more often, so that programs grow deep as well as wide."""
+        """A random one of `tensors`; None if there is none. Recent ones are more likely, which makes programs deep."""
         found = self.tensors(accepts)
         if not found:
             return None
         return self.random.choice(found[-4:] if self.random.random() < 0.5 else found)
 
     def like(self, var: Var) -> Var:
-        """A visible tensor of the same type as ``var``, perhaps itself."""
+        """A visible tensor of the same type as ``var``, possibly ``var`` itself."""
         return self.random.choice(self.tensors(lambda ty: ty == var.ty))
 
     def axis(self, var: Var) -> int:
-        """An axis of ``var``, sometimes counted from the end."""
+        """A random axis of ``var``, sometimes as a negative number."""
         ndim = tensor_type(var).ndim
         axis = self.random.randrange(ndim)
         return axis - ndim if self.random.random() < 0.3 else axis
 
     def constant(self, shape: Sequence[int], dtype: str) -> Expr:
-        """A constant of small values, exact in every dtype."""
+        """A constant of small random values, which are exact in every dtype."""
         values = np.random.default_rng(self.random.getrandbits(32))
         if dtype == "bool":
             return const(values.integers(0, 2, size=tuple(shape)).astype(np.bool_))
@@ -123,7 +123,7 @@ class RandomWriter:
         return self.bounds.get(var, 1.0)
 
     def add(self, expr: Expr, bound: float, *, output: bool = False) -> Var | None:
-        """Bind ``expr``, unless its values or its size may grow too large."""
+        """Bind ``expr`` and return the variable; None if its values or its size may become too large."""
         ty = expr.ty
         if isinstance(ty, TensorType) and (bound > _LIMITS.get(ty.dtype or "", _LIMIT) or _count(ty) > _MOST_ELEMENTS):
             return None
@@ -132,20 +132,20 @@ class RandomWriter:
         return var
 
     def keep(self, var: Var, bound: float) -> None:
-        """Make ``var`` available to what is written after."""
+        """Make ``var`` visible to later bindings."""
         self.visible.append(var)
         self.bounds[var] = bound
 
 
 def dims_of(expr: Expr) -> tuple[Dim, ...]:
-    """The shape of a tensor expression, which must be known."""
+    """The shape of a tensor expression of known shape."""
     shape = tensor_type(expr).shape
     assert shape is not None
     return shape
 
 
 def dtype_of(expr: Expr) -> str:
-    """The dtype of a tensor expression, which must be known."""
+    """The dtype of a tensor expression of known dtype."""
     dtype = tensor_type(expr).dtype
     assert dtype is not None
     return dtype
@@ -159,23 +159,24 @@ def _count(ty: TensorType) -> int:
     return _most(dim_product(ty.shape or ()))
 
 
-# --- the table: each entry gives an expression and the bound of its values, or None if nothing visible suits
+# --- the table: each entry returns an expression and a bound on its values, or None if no visible variable fits
 
 WrittenValue: TypeAlias = "tuple[Expr, float] | None"
 RandomOperation: TypeAlias = Callable[[RandomWriter], WrittenValue]
 
 CHOICES: Final[list[RandomOperation]] = []
-"""The kinds of bindings. To add one, write a function with `operation` before it."""
+"""The writers of the kinds of bindings. To add one, decorate a function with `operation`."""
 WEIGHTS: Final[list[int]] = []
-"""The weight of each of `CHOICES`: its share of the draws."""
+"""The weight of each of `CHOICES` in the draw."""
 
 
 def operation(
     weight: int, accepts: Callable[[TensorType], bool] | None = None
 ) -> Callable[[Callable[..., WrittenValue]], Callable[..., WrittenValue]]:
-    """The decorated function writes bindings of one kind, which come as often as ``weight`` says.
+    """A decorator that adds a writer of one kind of binding to the table, with this ``weight`` in the draw.
 
-    With ``accepts`` it takes a visible tensor as well, one that is accepted; without one nothing is written.
+    With ``accepts``, the writer also receives a visible tensor of an accepted type. If there is none, nothing is
+    written.
     """
 
     def add(function: Callable[..., WrittenValue]) -> Callable[..., WrittenValue]:
@@ -191,17 +192,17 @@ def operation(
 
 
 def any_tensor(_ty: TensorType) -> bool:
-    """True: any tensor will do."""
+    """True: accepts every tensor type."""
     return True
 
 
 def is_number(ty: TensorType) -> bool:
-    """True if a tensor holds numbers, not truth values."""
+    """True if the dtype is not bool."""
     return ty.dtype != "bool"
 
 
 def has_axes(ty: TensorType) -> bool:
-    """True if a tensor is known to be no scalar."""
+    """True if the tensor has at least one axis."""
     return ty.ndim > 0
 
 
@@ -217,7 +218,7 @@ def _unary(write: RandomWriter, x: Var) -> WrittenValue:
 
 
 def _second(write: RandomWriter, x: Var) -> tuple[Expr, float]:
-    """An operand that broadcasts with ``x``: of the same type, or a constant of one row, or a number."""
+    """An operand that broadcasts with ``x``, and its bound: a tensor of the same type, a constant row or a scalar."""
     choice = write.random.random()
     dims = dims_of(x)
     if choice < 0.6:
@@ -416,7 +417,7 @@ def _call(write: RandomWriter) -> WrittenValue:
     assert isinstance(ty, FuncType)
     args: list[Var] = []
     sizes: dict[SymVar, Dim] = {}
-    # A function's own bound holds for arguments that are as small as inputs.
+    # The bound of a function holds for arguments that are no larger than the inputs.
     small = [var for var in write.visible if write.bound(var) <= INPUT_BOUND]
     for param in ty.params or ():
         fitting = [var for var in small if bind_type(param, var.ty, dict(sizes)) is True]

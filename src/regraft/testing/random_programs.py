@@ -1,9 +1,9 @@
 """Random well-typed programs, and inputs to run them on.
 
-The same seed gives the same program. Programs use blocks of both kinds, tuples, casts, branches, calls
-between functions, symbolic sizes and constants of many dtypes; sizes differ where they can, since square
-matrices hide transposes. Values stay small and defined on every path, so that two engines can be held against
-each other. What operators occur is a table (`random_operations`): one entry writes one binding.
+The same seed gives the same program. Programs have blocks of both kinds, tuples, casts, branches, calls between
+functions, symbolic sizes and constants of many dtypes. Sizes mostly differ, because square matrices hide transposes.
+Values stay small and defined on every path, so that the results of two engines can be compared. The operators come
+from a table (`random_operations`): each entry writes one binding.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 LOOP_BOUND: Final = 4.0
-"""The values that a loop carries stay between this and its negative."""
+"""The bound on the absolute values that a loop carries."""
 
 # --- bindings, branches, functions
 
 
 def _write_some(write: RandomWriter, count: int, output_rate: float = 0.0) -> None:
-    """Write about ``count`` bindings; ``output_rate`` is how often one is an output of its dataflow block."""
+    """Write about ``count`` bindings. Each is an output of its dataflow block with probability ``output_rate``."""
     for _ in range(count):
         if write.options.casts and write.random.random() < 0.06:
             _cast(write)
@@ -73,7 +73,7 @@ def _write_some(write: RandomWriter, count: int, output_rate: float = 0.0) -> No
 
 
 def _cast(write: RandomWriter) -> None:
-    """A cast that always succeeds: to the type it has, or to one with a new size in place of a known one."""
+    """Write a cast that always succeeds: to the tensor's own type, or with a fixed size replaced by a new symbol."""
     x = write.pick(has_axes)
     if x is None:
         return
@@ -95,7 +95,7 @@ def _write_dataflow(write: RandomWriter, count: int) -> None:
 
 
 def _write_branch(write: RandomWriter, count: int, depth: int) -> None:
-    """An `If` whose two sides compute different things of one type."""
+    """Write an `If` whose two branches compute different values of the same type."""
     x = write.pick(is_number)
     if x is None:
         return
@@ -117,7 +117,7 @@ def _write_branch(write: RandomWriter, count: int, depth: int) -> None:
 
 
 def _write_loop(write: RandomWriter, count: int, depth: int) -> None:
-    """A loop over what is visible: up to three carried values, slices of a tensor or a count, rows, a condition."""
+    """Write a loop: up to three carried values, a scanned tensor or a number of steps, stacked rows, a condition."""
     random, builder = write.random, write.builder
     starts = random.sample(found := write.tensors(is_number), random.randint(0, min(len(found), 3)))
     scanned = [x for x in [write.pick(has_axes)] if x is not None and random.random() < 0.5]
@@ -152,14 +152,14 @@ def _write_loop(write: RandomWriter, count: int, depth: int) -> None:
 
 
 def _within_bounds(write: RandomWriter, x: Var) -> Var:
-    """``x`` between limits that it does not leave however often a loop hands it on."""
+    """``x``, clipped to `LOOP_BOUND` if its bound is larger, so that it stays bounded in every step of a loop."""
     if write.bound(x) <= LOOP_BOUND:
         return x
     return write.builder.emit(ops.clip(x, -LOOP_BOUND, LOOP_BOUND))
 
 
 def _write_body(write: RandomWriter, count: int, depth: int = 0) -> None:
-    """Blocks of both kinds, and branches and loops between them, of about ``count`` bindings."""
+    """Write about ``count`` bindings: blocks of both kinds, with branches and loops between them."""
     while count > 0:
         share = write.random.randint(1, max(count // 2, 3))
         kind = write.random.random()
@@ -223,16 +223,16 @@ def _write_function(
 
 
 def random_module(seed: int | Random, size: int = 20, options: Options = DEFAULT, helpers: int = 1) -> IRModule:
-    """A public function ``main`` of about ``size`` bindings, and ``helpers`` functions that it may call.
+    """A module with a public function ``main`` of about ``size`` bindings, and ``helpers`` functions that it may call.
 
-    ``seed`` is a number, or a source of randomness to draw from. Every function can run on `random_inputs`.
+    ``seed`` is a number, or a `random.Random` to draw from. Every function can run on `random_inputs`.
     """
     random = seed if isinstance(seed, Random) else Random(seed)
     builder = BlockBuilder()
     params = _parameters(random, options)
     callees: list[tuple[GlobalVar, float]] = []
     for i in range(helpers):
-        # Parameters of the types of main's, over sizes of their own, so that main can call it.
+        # The parameters have the types of parameters of main with fresh size variables, so that main can call it.
         fresh = {size: SymVar(size.name) for param in params for size in type_symvars(param.ty)}
         chosen = random.sample(params, random.randint(1, len(params)))
         own = [Var(f"p{j}", substitute_type(param.ty, fresh)) for j, param in enumerate(chosen)]
@@ -244,15 +244,16 @@ def random_module(seed: int | Random, size: int = 20, options: Options = DEFAULT
 
 
 def random_function(seed: int | Random, size: int = 20, options: Options = DEFAULT) -> Function:
-    """A public function ``main`` of about ``size`` bindings that calls no other; see `random_module`."""
+    """A public function ``main`` of about ``size`` bindings that calls no other function. See `random_module`."""
     return random_module(seed, size, options, helpers=0)["main"]
 
 
 def random_inputs(function: Function, seed: int = 0) -> list[Any]:
-    """Arrays for the parameters of ``function`` (in tuples for tuples), with all symbolic sizes different.
+    """Random arrays for the parameters of ``function`` (tuples of arrays for tuples).
 
-    Numbers are between -2 and 2. Sizes count up from 8, which no fixed size reaches, to `LARGEST_SIZE`.
-    Parameters whose type is not known in full are a `ValueError`.
+    Numbers are between -2 and 2. Symbolic sizes count up from 8, which is larger than any fixed size, to
+    `LARGEST_SIZE`; they are all different if there are at most five. Raises `ValueError` if the type of a parameter is
+    not fully known.
     """
     values = np.random.default_rng(seed)
     sizes: dict[SymVar, int] = {}
@@ -279,7 +280,7 @@ def _random_value(ty: Type, sizes: Mapping[SymVar, int], values: np.random.Gener
 
 
 def programs(most: int = 30, options: Options = DEFAULT, helpers: int = 1) -> SearchStrategy[IRModule]:
-    """A hypothesis strategy for `random_module` of up to ``most`` bindings; failing programs shrink."""
+    """A hypothesis strategy for modules of `random_module` of up to ``most`` bindings. Failing programs shrink."""
     from hypothesis import strategies
 
     @strategies.composite

@@ -1,4 +1,4 @@
-"""Facts that a rule states about its programs: the dtypes of its conditions, the numbers in its code."""
+"""Facts about programs, read from a rule: the dtypes in its pattern's conditions, and the numbers in its code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _SHORTEST: Final = len("int")
 
 
 def numbers_of(rule: Rule) -> tuple[float, ...]:
-    """The numbers that ``rule`` may compare constants with: those of its pattern, and those in its rewriter's code."""
+    """The numbers that ``rule`` may compare constants with, from its pattern and from the code of its rewriter.
+
+    Numbers of 2**15 or more in absolute value are left out.
+    """
     roots = [rule.pattern] if isinstance(rule.pattern, DFPattern) else rule.pattern.roots()
     parts = [part for root in roots for part in all_patterns(root)]
     found = {part.value: None for part in parts if isinstance(part, ConstantPattern) and part.value is not None}
@@ -29,7 +32,7 @@ def numbers_of(rule: Rule) -> tuple[float, ...]:
 
 
 def named_dtypes_of(rule: Rule) -> tuple[str, ...]:
-    """The dtypes that the code of ``rule``'s rewriter names, whole or by how they begin: "uint8", "uint"."""
+    """The dtypes named in the code of ``rule``'s rewriter, in full ("uint8") or by a prefix ("uint")."""
     found: set[str] = set()
     for code in _codes(rule.rewriter):
         for held in code.co_consts:
@@ -61,7 +64,7 @@ def _codes(function: Callable[..., Any]) -> Iterator[CodeType]:
 
 
 def dtypes_of(pattern: DFPattern | PatternContext) -> list[str]:
-    """The dtypes that the conditions of a pattern speak of."""
+    """The dtypes that the pattern's dtype and type conditions require."""
     roots = [pattern] if isinstance(pattern, DFPattern) else pattern.roots()
     found: dict[str, None] = {}
     for part in (part for root in roots for part in all_patterns(root)):
@@ -80,5 +83,5 @@ def core(pattern: DFPattern) -> DFPattern:
 
 
 def is_operator(pattern: DFPattern) -> bool:
-    """True if ``pattern`` stands for an operator or another expression that is no constant."""
+    """True if ``pattern`` matches one given expression that is not a constant, such as an operator."""
     return isinstance(pattern, ExprPattern) and not isinstance(pattern.expr, Constant)

@@ -1,7 +1,7 @@
-"""Assertions about what programs compute: two of them the same, or one rewritten into another.
+"""Assertions that two programs compute the same values, or that a rule rewrites one program into another.
 
-Programs run on the NumPy engine, on inputs that respect every dtype and size; see `regraft.reference.trials` for how
-they are drawn and what rounding may change.
+Programs run on the NumPy engine, on random inputs of the right dtypes and sizes. `regraft.reference.trials` draws the
+inputs and defines the tolerances for rounding.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .special_values import Allowed, Special, special_arguments, special_differe
 _Program = TypeVar("_Program", bound=Function | IRModule)
 
 _WHOLES: Final = (WHOLE, (0, 1), (0, 0))
-"""Ranges of integers to try in turn, until indices are in range."""
+"""The ranges of integer inputs, tried in turn until indices are in range."""
 
 
 class NotRunnableError(AssertionError):
-    """A program fails on every choice of random inputs, so nothing can be said of what it computes."""
+    """The program fails on every choice of random inputs, so its values cannot be compared."""
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7, verbose: bool = True) -> None:
-    """Raise `AssertionError` unless two arrays have one shape, and numbers within the tolerances of each other.
+    """Raise `AssertionError` unless two arrays have the same shape and their elements agree within the tolerances.
 
-    The name and the tolerances are Relax's; anything that NumPy makes an array of is taken.
+    The name and the default tolerances are Relax's. Accepts anything that NumPy can convert to an array.
     """
     left, right = np.asanyarray(actual), np.asanyarray(desired)
     np.testing.assert_allclose(left.shape, right.shape)
@@ -55,15 +55,16 @@ def assert_same_values(
     assumes_finite: bool = False,
     note: Callable[[str], None] | None = None,
 ) -> None:
-    """Raise `AssertionError` unless both programs compute the same from the same random inputs, once per seed.
+    """Raise `AssertionError` unless both programs compute the same values from the same random inputs, for each seed.
 
-    Modules must have the same public functions; each is run. Dtypes, shapes and whole numbers must be the same;
-    floats may differ by ``rtol`` relatively (if None, what the dtype allows, or ``approximate`` if that is more) and
-    ``atol`` absolutely. The message gives the output, the largest error and both scripts. `NotRunnableError` if
-    ``before`` cannot be built, or runs on no inputs.
+    Every public function of ``before`` is run, and ``after`` must have it too. Dtypes, shapes and integers must be
+    equal. Floats may differ by the relative tolerance ``rtol`` (if None, the dtype's tolerance, or ``approximate`` if
+    that is larger) and the absolute tolerance ``atol``. The message gives the output, the largest error and both
+    scripts. Raises `NotRunnableError` if ``before`` cannot be built, or fails on all inputs.
 
-    Then one operand at a time holds each kind of ``special`` numbers; `special_difference` says what counts, and
-    ``note`` is told of the rest. ``assumes_finite``: what is not finite before may become anything.
+    Afterwards one operand at a time holds each kind of ``special`` numbers. `special_difference` decides which
+    differences are errors; ``note`` is called with the text of each other one. With ``assumes_finite``, values that are
+    not finite before may become anything.
     """
     old, new = _as_module(before), _as_module(after)
     both = _text(before), _text(after)
@@ -121,9 +122,10 @@ def _text(program: Function | IRModule) -> str:
 
 
 def divides_by_zero(function: Function, arguments: Sequence[Any]) -> bool:
-    """True if ``function`` divides an integer by 0, as far as its values can be computed one by one.
+    """True if ``function`` divides an integer by 0. False if its values cannot be computed one by one.
 
-    The NumPy engine gives 0 for that, where other engines give something else or fail, so it shows nothing of a rule.
+    The NumPy engine returns 0 for such a division; other engines return something else or fail. So the result is no
+    evidence about a rule.
     """
     given = dict(zip(function.params, arguments, strict=True))
     values = Evaluator({one.var: one.value for one in iter_bindings(function)}, given.__getitem__)
@@ -136,7 +138,7 @@ def divides_by_zero(function: Function, arguments: Sequence[Any]) -> bool:
     except FloatingPointError:
         return True
     except Exception:
-        # What cannot be computed here has run on the engine.
+        # A program that cannot be evaluated here has already run on the engine.
         return False
     return False
 
@@ -144,7 +146,7 @@ def divides_by_zero(function: Function, arguments: Sequence[Any]) -> bool:
 def _run_first(
     function: Function, run: Callable[..., Any], seed: int, wholes: Iterable[tuple[int, int]] = _WHOLES
 ) -> tuple[list[Any], Any]:
-    """Arguments that the program runs on, and what it gives."""
+    """Arguments that the program runs on, and its result. Raises `NotRunnableError` if all draws fail."""
     error: ExecutionError | None = None
     for divisible in (False, True):
         for whole in wholes:
@@ -181,7 +183,7 @@ def _special_problem(
     arguments: list[Any],
     allowed: Allowed,
 ) -> tuple[bool, str] | None:
-    """True and a difference that counts, or False and one that is worth a note."""
+    """(True, text) for a difference that is an error, (False, text) for one worth a note, None if there is neither."""
     try:
         expected = first(*arguments)
     except ExecutionError:
@@ -203,10 +205,10 @@ def assert_rewrites(
     atol: float | None = None,
     seeds: Iterable[int] = range(3),
 ) -> None:
-    """Raise `AssertionError` unless ``rule`` makes ``after`` of ``before``, and both compute the same.
+    """Raise `AssertionError` unless ``rule`` rewrites ``before`` into ``after``, and both compute the same values.
 
-    ``rule`` is a rule, a rule set, or anything that takes a program and gives one. The names of two functions may
-    differ. ``after=before`` says that the rule leaves the program alone, which must then be the very same object.
+    ``rule`` is a rule, a rule set, or any callable from a program to a program. If the programs are functions, their
+    names may differ. ``after=before`` asserts that the rule returns the program itself, unchanged.
     """
     rewritten = rule(before)
     if after is before:

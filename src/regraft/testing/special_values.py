@@ -1,7 +1,7 @@
-"""Operands that hold NaN, infinities, zeros of both signs or the smallest numbers, and what of it counts.
+"""Operands that hold NaN, infinities, zeros of both signs or subnormal numbers, and the comparison of their results.
 
-Such an operand stands alone: the others are ordinary. With two of them, rules that are right but for the order of
-roundings differ (``a * b / c`` and ``a * (b / c)``), which says nothing.
+Only one operand of a call holds special values; the others are ordinary. With two of them, the results of a correct
+rule can differ because of the order of roundings (``a * b / c`` and ``a * (b / c)``).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..reference.trials import ValueDifference, difference
 
 _DTYPES: Final = ("float16", "bfloat16", "float32", "float64")
 _PLACES: Final = 0.4
-"""The part of an operand's elements that are special."""
+"""The fraction of an operand's elements that are special."""
 
 
 class Allowed(NamedTuple):
-    """The allowed difference of results, as in `difference`; with ``assumes_finite``, what is not finite may change."""
+    """The allowed difference of results, as in `difference`. With ``assumes_finite``, non-finite values may change."""
 
     rtol: float | None
     atol: float | None
@@ -40,7 +40,7 @@ class Allowed(NamedTuple):
 
 
 class Special(Enum):
-    """The numbers that one operand holds here and there."""
+    """The kinds of special values that one operand may hold."""
 
     NAN = "NaN"
     INFINITE = "infinities"
@@ -55,17 +55,18 @@ FINITE: Final = (Special.ZERO, Special.SUBNORMAL)
 def special_arguments(
     function: Function, arguments: Sequence[Any], seed: int, kinds: Sequence[Special]
 ) -> Iterator[tuple[Special, str, list[Any]]]:
-    """``arguments`` with one of them changed, its name and how: one for each of ``kinds``, as far as there are floats.
+    """For each of ``kinds``: the kind, a parameter's name, and ``arguments`` with that kind of values in it.
 
-    Programs that make integers of floats get zeros only: what NaN becomes there, or a place among equals, no standard
-    says.
+    Yields nothing if no argument is a float array, or if an array is empty. A program that converts floats to integers,
+    or takes the index of an extreme, gets only zeros: no standard defines the result for NaN, or which of several equal
+    elements is chosen.
     """
     arrays: dict[int, np.ndarray[Any, Any]] = {
         at: one for at, one in enumerate(arguments) if isinstance(one, np.ndarray)
     }
     floats = [at for at, one in arrays.items() if as_dtype(one.dtype) in _DTYPES]
     if not floats or not all(one.size for one in arrays.values()):
-        return  # NaN times a sum of no elements is another matter
+        return  # NaN times a sum over no elements is not compared
     random = np.random.default_rng(seed)
     rounds = _makes_whole_numbers(function)
     for kind in kinds:
@@ -93,7 +94,7 @@ def _changed(array: np.ndarray[Any, Any], kind: Special, random: Any) -> Any:
 
 
 def _makes_whole_numbers(function: Function) -> bool:
-    """True if some call makes integers of floats."""
+    """True if some call has a float operand and an integer result."""
     for binding in iter_bindings(function):
         value, ty = binding.value, binding.var.ty
         if isinstance(value, Call) and isinstance(ty, TensorType) and ty.dtype is not None and is_integer(ty.dtype):
@@ -121,12 +122,13 @@ def special_difference(
     allowed: Allowed,
     place: str = "",
 ) -> ValueDifference | str | None:
-    """The difference of the results that counts; or, in words, one that is only worth a note.
+    """The first difference of the results that is an error; or a text, if a difference is only worth a note.
 
-    A finite value must stay what it is, and NaN or an infinity must not become finite: that would hide it. NaN and
-    infinities may stand for each other. Where an operand is infinite, a NaN may come or go, with a note: ``inf - inf``
-    and ``inf * 0`` depend on the order of what is computed. Where one is about the smallest number, results must stay
-    finite, and are rounded too much to be compared. With ``assumes_finite``, what is not finite before does not count.
+    A finite value must stay the same, and NaN or an infinity must not become finite. NaN and infinities may stand for
+    each other. If an operand holds infinities, a NaN may appear or disappear, with a note: ``inf - inf`` and
+    ``inf * 0`` depend on the order of computation. If an operand holds subnormal numbers, results only have to stay
+    finite, because rounding makes them too inexact to compare. With ``assumes_finite``, elements whose expected value
+    is not finite are not compared. None if there is no difference.
     """
     old, new = _fields(expected), _fields(actual)
     if old is not None and new is not None and len(old) == len(new):

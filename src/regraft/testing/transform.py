@@ -1,4 +1,4 @@
-"""Passes for tests of passes, as ``relax.testing.transform``."""
+"""Passes for tests of passes, as in ``relax.testing.transform``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The outside functions that tests of Relax's machine call (``test.vm.add`` ...), and a check of saved functions.
+"""The external functions that tests of Relax's virtual machine call (``test.vm.add`` ...), and a check of saved ones.
 
-They are registered when this module is imported, as Relax's are.
+They are registered when this module is imported, as in Relax.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .same_values import assert_allclose
 
 
 def move(src: Any) -> Any:
-    """The value itself."""
+    """``src`` itself."""
     return src
 
 
@@ -34,7 +34,7 @@ def equal_zero(a: Any) -> Any:
 
 
 def subtract_one(a: Any) -> Any:
-    """Each element less 1."""
+    """The array with 1 subtracted from each element."""
     return tensor(np.subtract(a.numpy(), 1))
 
 
@@ -44,7 +44,7 @@ def identity_packed(a: Any, b: Any) -> None:
 
 
 def tile_packed(a: Any, b: Any) -> None:
-    """Write ``a`` twice, side by side, into ``b``."""
+    """Write two copies of ``a``, side by side along the last axis, into ``b``."""
     b[...] = np.tile(a.numpy(), (1, 2))
 
 
@@ -80,7 +80,7 @@ for _name, _function in _REGISTERED.items():
 
 
 def check_saved_func(vm: VirtualMachine, func_name: str, *inputs: Any) -> Any:
-    """The array that a function gives; `AssertionError` unless it gives the same when saved with its inputs."""
+    """The result of a function. Raises `AssertionError` unless the function saved with its inputs returns the same."""
     vm.save_function(func_name, f"{func_name}_saved", *inputs)
     result, saved = vm[func_name](*inputs), vm[f"{func_name}_saved"]()
     assert_allclose(result, saved, rtol=1e-7, atol=1e-7)

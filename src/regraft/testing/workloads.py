@@ -1,4 +1,4 @@
-"""Relax's small programs for tests of backends: a product with what follows it, attention, and attention of one stack.
+"""Relax's small programs for tests of backends: matmul with an epilogue, attention, and attention of a stacked tensor.
 
 Each is a module of one function, ``main``, with one dataflow block.
 """
@@ -39,7 +39,7 @@ def get_relax_matmul_module(
     residual_bin_op: Callable[[Expr, Expr], Expr] | None = None,
     residual_activation: Callable[[Expr], Expr] | None = None,
 ) -> IRModule:
-    """``main(x, y, bias)``: a product, and the bias, activation and residual that are given."""
+    """A module with ``main(x, y, bias)``: a matmul, followed by the bias, activation and residual if given."""
     out_dtype = out_dtype or in_dtype
     x, y = Var("x", TensorType(x_shape, in_dtype)), Var("y", TensorType(y_shape, in_dtype))
     bias = _param("bias", bias_shape, out_dtype)
@@ -73,7 +73,7 @@ def get_relax_attention_module(
     causal_mask: str | None = None,
     window_size: int | None = None,
 ) -> IRModule:
-    """``main(q, k, v, bias)``: one call of attention."""
+    """A module with ``main(q, k, v, bias)``: one call of attention."""
     q, k, v = (
         Var(name, TensorType(shape, dtype)) for name, shape in zip("qkv", (q_shape, k_shape, v_shape), strict=True)
     )
@@ -95,10 +95,10 @@ def get_relax_stacked_attention_module(
     layout: str = "BS3NH",
     causal_mask: str | None = None,
 ) -> IRModule:
-    """``main(qkv, bias)``: attention of the parts of one stack, which ``op`` takes apart.
+    """A module with ``main(qkv, bias)``: attention of query, key and value, which ``op`` takes from one tensor.
 
-    ``qkv`` and ``bias`` are arrays, of which shape and dtype count; ``op`` is ``split`` or ``strided_slice``. Raises
-    `ValueError` for another ``op`` or layout.
+    ``qkv`` and ``bias`` are arrays; only the shapes and the dtype of ``qkv`` are used. ``op`` is ``split`` or
+    ``strided_slice``. Raises `ValueError` for another ``op`` or layout.
     """
     if layout not in ("BS3NH", "SBN3H") or op not in ("split", "strided_slice"):
         raise ValueError(f"layout {layout!r}, op {op!r}: give BS3NH or SBN3H, and split or strided_slice")
