@@ -1,12 +1,13 @@
-"""The vocabulary: every operator, whole, in the module of its family (`primitive`, `composite`, `extras`).
+"""The vocabulary: every operator, declared in one place, in the module of its family.
 
-This namespace holds the functions that people call: those that the modules list in their ``__all__``. So an operator
-that joins a family is listed in its own module, and nowhere else. The vocabulary knows the language only.
+The families are in `primitive`, `composite` and `extras`. This namespace holds the functions that people call: the
+names that the modules list in their ``__all__``. So a new operator is listed in its own module only. The vocabulary
+depends on the language only.
 """
 
-# ruff: noqa: F403 - a module says which of its names are public
+# ruff: noqa: F403 - each module lists its public names
 
-from ..ir.op import Op as Op  # the names of ``tvm.ir.op``, too
+from ..ir.op import Op as Op  # a name of ``tvm.ir.op``, too
 from ..ir.op_attributes import register_op_attr as register_op_attr
 from . import builtin, ccl, grad, image, memory, nn, vision, vm
 from .composite import sampling_gradients as sampling_gradients

@@ -1,7 +1,7 @@
-"""Common parts of gradient rules: bringing an adjoint to the type of the operand it belongs to.
+"""Common parts of gradient rules: converting an adjoint to the type of its operand.
 
-A rule gets the adjoint of a call's result and gives, for each operand, its share of it: an expression of the operand's
-own type, made of operators that have gradients themselves, so that a gradient can be differentiated again.
+A rule takes the adjoint of a call's result and returns each operand's share of it: an expression of the operand's
+type. It uses operators that have gradients themselves, so a gradient can be differentiated again.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ..ir.leaf_types import leaf_tensors
 from ..ir.op import Call, Op
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type, shapes_equal
 
-# Modules rather than names: the operators in these files have gradients, so they import this one, too.
+# Modules rather than names, since these modules import this one: their operators have gradients.
 from .primitive import broadcast, create, datatype, reduction, reshaping, shape
 
 
 class GradientError(RegraftError, ValueError, RuntimeError):
-    """A gradient that cannot be taken; the message names operator or parameter, the binding, and what to do."""
+    """A gradient that cannot be computed; the message names operator or parameter, the binding, and what to do."""
 
 
-# --- what is known of an operand
+# --- facts about an operand
 
 
 def tensor_type(value: Expr) -> TensorType:
-    """The type of ``value``, which the operator's type rule has found to be a tensor."""
+    """The type of ``value``, which must be a tensor, as the operator's type rule has checked."""
     ty = value.ty
     assert isinstance(ty, TensorType)
     return ty
@@ -41,7 +41,7 @@ def is_differentiable(ty: Type) -> bool:
 
 
 def known_shape(call: Call, operand: Expr, name: str) -> tuple[Dim, ...]:
-    """The sizes of ``operand``, without which the rule cannot say where its elements went."""
+    """The shape of ``operand``. Raises `GradientError` if it is unknown."""
     dims = tensor_type(operand).shape
     if dims is None:
         raise _needs(call, f"the shape of {name}, which is {operand.ty!r}; give it one with R.match_cast")
@@ -49,7 +49,7 @@ def known_shape(call: Call, operand: Expr, name: str) -> tuple[Dim, ...]:
 
 
 def known_rank(call: Call, operand: Expr, name: str) -> int:
-    """The rank of ``operand``, without which the rule cannot say which axes are which."""
+    """The rank of ``operand``. Raises `GradientError` if it is unknown."""
     ndim = tensor_type(operand).ndim
     if ndim == UNKNOWN_NDIM:
         raise _needs(call, f"the rank of {name}, which is {operand.ty!r}; give it one with R.match_cast")
@@ -62,7 +62,7 @@ def _needs(call: Call, what: str) -> GradientError:
 
 
 def static_size(call: Call, size: Dim, what: str) -> int:
-    """``size`` as an int; raises `GradientError` when it is not known before the program runs."""
+    """``size`` as an int. Raises `GradientError` if it is symbolic."""
     if not isinstance(size, int):
         remedy = "give it one with transform.BindSymbolicVars, or R.match_cast"
         raise _needs(call, f"{what} as a number, but it is {size}; {remedy}")
@@ -70,7 +70,7 @@ def static_size(call: Call, size: Dim, what: str) -> int:
 
 
 def number_of(value: Expr) -> float | None:
-    """The number that a constant scalar holds, or a scalar that is no tensor; None for anything else."""
+    """The number in a constant of one element or in a `PrimValue`; None for anything else."""
     if isinstance(value, Constant) and value.data.size == 1:
         return float(value.data.numpy().reshape(())[()])
     if isinstance(value, PrimValue) and isinstance(value.value, int | float):
@@ -79,7 +79,7 @@ def number_of(value: Expr) -> float | None:
 
 
 def fields_of(value: Expr) -> tuple[Expr, ...]:
-    """The fields of an operand of tuple type, each an expression of its own."""
+    """The fields of an operand of tuple type, as expressions."""
     if isinstance(value, Tuple):
         return value.fields
     assert isinstance(value.ty, TupleType)
@@ -90,13 +90,13 @@ def fields_of(value: Expr) -> tuple[Expr, ...]:
 
 
 def has_shape_of(share: Expr, operand: Expr) -> bool:
-    """True if two tensors are known to be of one shape."""
+    """True if two tensors are known to have the same shape."""
     have, want = tensor_type(share).shape, tensor_type(operand).shape
     return have is not None and want is not None and shapes_equal(have, want) is True
 
 
 def collapse_to(share: Expr, operand: Expr) -> Expr:
-    """``share``, of the shape that ``operand`` was broadcast to, summed to the shape of ``operand``."""
+    """``share``, which has the shape that ``operand`` was broadcast to, summed to the shape of ``operand``."""
     if has_shape_of(share, operand):
         return share
     dims = tensor_type(operand).shape
@@ -106,7 +106,7 @@ def collapse_to(share: Expr, operand: Expr) -> Expr:
 
 
 def broadcast_like(share: Expr, operand: Expr) -> Expr:
-    """``share`` repeated to the shape of ``operand``; written down even where it has that shape, as Relax does."""
+    """``share`` broadcast to the shape of ``operand``; as in Relax, the call is made even if the shapes are equal."""
     return broadcast.broadcast_to(share, shape.get_shape_of(operand))
 
 
@@ -116,7 +116,7 @@ def reshape_like(share: Expr, operand: Expr) -> Expr:
 
 
 def widened(value: Expr) -> Expr:
-    """``value`` in the dtype that sums over it are kept in: float32 for narrower floats, else its own."""
+    """``value`` in the dtype for sums over it: float32 for narrower floats, else its own."""
     dtype = tensor_type(value).dtype
     is_narrow = dtype is not None and is_float(dtype) and itemsize(dtype) < 4
     return datatype.astype(value, "float32") if is_narrow else value
@@ -145,13 +145,13 @@ def ones_of(value: Expr) -> Expr:
 
 
 def _made_like(value: Expr, make: Callable[[Any, str], Expr], make_like: Callable[[Expr], Expr]) -> Expr:
-    """A tensor of the type of ``value``, made without it where that type is known."""
+    """A tensor of the type of ``value``; the result depends on ``value`` only if that type is not fully known."""
     dims, dtype = tensor_type(value).shape, tensor_type(value).dtype
     return make_like(value) if dims is None or dtype is None else make(ShapeExpr(dims), dtype)
 
 
 def count_of(dims: Sequence[Dim], dtype: str | None) -> Expr:
-    """The product of ``dims`` as a scalar of ``dtype``; of sizes that are not known yet, worked out as it runs."""
+    """The product of ``dims`` as a scalar of ``dtype``; computed at run time if it is symbolic."""
     count = dim_product(dims)
     kind = dtype or "float32"
     if isinstance(count, int):

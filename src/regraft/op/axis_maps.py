@@ -1,7 +1,7 @@
-"""Single axes in gradient rules: order them by layout, and send them through a matrix.
+"""Operations on single axes in gradient rules: reordering by layout, and multiplication by a matrix.
 
-Resampling along an axis is a matrix of weights, and its gradient is the transposed one. What the operator does to unit
-vectors says which matrix that is, so no rule repeats its operator's arithmetic.
+Resampling along an axis is the product with a matrix of weights, and its gradient is the product with the transposed
+matrix. The matrix is found by applying the operator to unit vectors, so no rule repeats its operator's arithmetic.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .primitive.manipulate import permute_dims
 
 
 def rearranged(value: Expr, layout: str, wanted: str) -> Expr:
-    """``value``, whose axes are in the order of the letters ``layout``, with its axes in the order ``wanted``."""
+    """``value``, whose axes are in the order of the letters ``layout``, permuted to the order ``wanted``."""
     return value if layout == wanted else permute_dims(value, [layout.index(letter) for letter in wanted])
 
 
 def settled(value: Expr) -> Expr:
-    """``value``, which depends on no variable, as a constant where all its sizes are numbers; else as it is."""
+    """``value``, which depends on no variable, as a constant if all its sizes are numbers; otherwise itself."""
     dims = tensor_type(value).shape
     if dims is None or not all(isinstance(dim, int) for dim in dims):
         return value
@@ -47,10 +47,10 @@ def matmul_along(value: Expr, axis: int, matrix: Expr) -> Expr:
 
 
 def map_axis(call: Call, value: Expr, axis: int, size: Dim, resample: Callable[[Expr], Expr]) -> Expr:
-    """The gradient of ``resample`` along ``axis``, of ``size`` elements before, for the adjoint ``value`` after it.
+    """The adjoint before ``resample`` along ``axis``, which has ``size`` elements before it, from the adjoint after it.
 
-    ``resample`` is linear, takes a matrix, and maps each of its rows. Where sizes are symbolic the weights are worked
-    out when the program runs. Cost: that of a matrix product.
+    ``value`` is the adjoint after ``resample``. ``resample`` is linear, takes a matrix, and maps each of its rows. If
+    sizes are symbolic, the weights are computed at run time. Cost: that of a matrix product.
     """
     ndim = known_rank(call, value, "the adjoint")
     dtype = tensor_type(value).dtype or "float32"

@@ -1,4 +1,4 @@
-"""New tensors, and what passes read and programs compute nothing with: ``R.builtin``."""
+"""The allocation of tensors, and a marker that passes read: ``R.builtin``."""
 
 from .extras.machine import alloc_tensor
 from .primitive.markers import stop_lift_params

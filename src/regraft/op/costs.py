@@ -1,6 +1,6 @@
-"""Counts of arithmetic, for calls that take more operations than their results have elements.
+"""Cost rules: the number of arithmetic operations of calls that need more than one per element of their result.
 
-Rules for the ``cost`` of an operator. Counts are dims: symbolic where sizes are, None where these are not known.
+Counts are dims: symbolic if the sizes are symbolic, None if the sizes are not known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def elements_of(ty: Type) -> Dim | None:
 
 
 def total(counts: Iterable[Dim | None]) -> Dim | None:
-    """The sum of ``counts``; None if one is not known."""
+    """The sum of ``counts``; None if one of them is None."""
     found: Dim = 0
     for count in counts:
         if count is None:
@@ -29,7 +29,7 @@ def total(counts: Iterable[Dim | None]) -> Dim | None:
 
 
 def product_operations(call: Call) -> Dim | None:
-    """The operations of a matrix product: a multiplication and an addition for each element and place summed over."""
+    """The operations of a matrix product: 2 for each element of the result and each position of the summed axis."""
     left, out = call.args[0].ty, elements_of(call.ty)
     if not isinstance(left, TensorType) or not left.shape or out is None:
         return None
@@ -37,7 +37,7 @@ def product_operations(call: Call) -> Dim | None:
 
 
 def operations_per_element(count: int) -> Callable[[Call], Dim | None]:
-    """The rule of an operator that takes ``count`` operations for each element of its result."""
+    """The cost rule of an operator that takes ``count`` operations per element of its result."""
 
     def operations(call: Call) -> Dim | None:
         elements = elements_of(call.ty)
@@ -47,22 +47,22 @@ def operations_per_element(count: int) -> Callable[[Call], Dim | None]:
 
 
 def no_operations(call: Call) -> Dim | None:
-    """The count of an operator whose work is that of what it calls."""
+    """The cost rule of an operator whose work is counted elsewhere, in the functions it calls: 0."""
     return 0
 
 
 def convolution_operations(call: Call) -> Dim | None:
-    """The operations of a convolution: as `product_operations`, over the window and the channels of a group."""
+    """The operations of a convolution: 2 per element of the result, window position and channel of the group."""
     return _window_operations(call, elements_of(call.ty), "O")
 
 
 def transposed_operations(call: Call) -> Dim | None:
-    """The operations of a transposed convolution: each element is spread over the window of each output channel."""
+    """The operations of a transposed convolution: 2 per element of the input, window position and output channel."""
     return _window_operations(call, elements_of(call.args[0].ty), "I")
 
 
 def _window_operations(call: Call, elements: Dim | None, apart: str) -> Dim | None:
-    """Two operations for each of ``elements`` and each element of a kernel but along its axis ``apart``."""
+    """Two operations for each of ``elements`` and each element of the kernel, not counting its axis ``apart``."""
     weight = call.args[1].ty
     layout: str | None = call.attrs.get("kernel_layout")
     if not isinstance(weight, TensorType) or weight.shape is None or elements is None or layout is None:
@@ -72,7 +72,7 @@ def _window_operations(call: Call, elements: Dim | None, apart: str) -> Dim | No
 
 
 def attention_operations(call: Call) -> Dim | None:
-    """The operations of attention over (batch, sequence, heads, size): two products, five an element of softmax."""
+    """The operations of attention over (batch, sequence, heads, size): two products, and 5 per score for softmax."""
     query, key, value = (call.args[i].ty for i in range(3))
     shapes = [ty.shape for ty in (query, key, value) if isinstance(ty, TensorType) and ty.shape is not None]
     if len(shapes) < 3 or any(len(shape) != 4 for shape in shapes):

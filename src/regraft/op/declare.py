@@ -1,7 +1,7 @@
-"""Operators of anyone's: declared once, by their meaning, and part of the vocabulary from then on.
+"""User-defined operators, declared by their reference semantics.
 
-`operator` makes an `Op` of a function over the array API: its parameters are the operands and the attributes, and
-what it computes is the reference semantics. The declaration also says under which names others know the operator.
+`operator` makes an `Op` from a function over the array API. The function's parameters are the operands and the
+attributes, and the function is the reference semantics. The declaration can also name the operator in ONNX and PyTorch.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ def operator(
     operands: Iterable[str] | None = None,
     shared: Mapping[str, Any] | None = None,
 ) -> Callable[[Reference], Op]:
-    """Declare the operator whose meaning is the decorated function; gives the operator, which calls are made with.
+    """Declare an operator whose reference semantics are the decorated function. Returns the operator, to be called.
 
     The function is ``reference(xp, *operands, **attributes)`` over an array API namespace ``xp``. Its positional
     parameters after ``xp`` are the operands, its keyword-only parameters the attributes, with their defaults. An
-    operand with the default None may be left out, and so may one that is annotated as ``X | None``. ``*rest`` takes any
-    number.
+    operand is optional if its default is None or its annotation is ``X | None``. ``*rest`` takes any number of
+    operands.
 
     Args:
         name: dotted identifiers, such as ``"acme.scaled_add"``; programs show it as ``R.acme.scaled_add``.
-        infer: the type rule; by default the type of what the reference computes, found by running it over expressions.
-            That takes as many steps as the reference has, and operands whose ranks and dtypes are known.
-        gradient: how an adjoint passes through; ``@op.define_gradient`` declares it later.
+        infer: the type rule; by default the type of the reference's result, found by running it over expressions.
+            This takes as many steps as the reference has, and needs operands of known rank and dtype.
+        gradient: the gradient rule; ``@op.define_gradient`` can declare it later.
         traits: algebraic facts, each true of every call.
-        onnx: the operator that runtimes have for it, as ``"domain::Name"``. Without it, calls leave as an ONNX
-            function made of the reference, ``acme::scaled_add``.
+        onnx: the operator that ONNX runtimes have for it, as ``"domain::Name"``. Without it, calls are written as an
+            ONNX function made from the reference, ``acme::scaled_add``.
         version: the version of that domain.
-        torch: the operator of PyTorch that computes it, as ``"namespace::name"``.
-        operands: the operands as `Op` takes them, where the function's parameters cannot say it.
+        torch: the PyTorch operator that computes it, as ``"namespace::name"``.
+        operands: the operands as `Op` takes them, if the function's parameters cannot express them.
         shared: attributes that several operators have, with their defaults; the function takes them as ``**name``.
 
-    Raises `IRError` for a name that cannot be printed, and for one that is declared otherwise already; the same
-    declaration may be made again. Cost: constant.
+    Raises `IRError` for a name that cannot be printed, and for a name that already has another declaration. The same
+    declaration may be repeated. Cost: constant.
     """
 
     def declare(function: Reference) -> Op:
@@ -77,7 +77,7 @@ def operator(
 
 
 def _type_of_meaning(call: Call) -> Type:
-    """The type of the value that the reference of the call's operator computes."""
+    """The type of the value that the reference of the call's operator returns."""
     from .decompose import decompose
     from .program_xp import DecomposeError
 
@@ -91,12 +91,12 @@ def _type_of_meaning(call: Call) -> Type:
         ) from error
     except RegraftError:
         raise
-    except Exception as error:  # whatever the function of a user raises
+    except Exception as error:  # a user's function may raise anything
         raise OpTypeError(f"{call.op.name}: its reference raised {type(error).__name__}: {error}") from error
 
 
 def meaning_of(name: str, xp: Any, *operands: Any, **attributes: Any) -> Any:
-    """The result of the operator of that name on arrays of ``xp``; attributes that are not given have their default."""
+    """The result of the operator ``name`` on arrays of ``xp``; omitted attributes have their defaults."""
     op = Op.get(name)
     assert op.reference is not None, name
     missing = [None] * (0 if op.variadic else len(op.operands) - len(operands))
@@ -106,7 +106,7 @@ def meaning_of(name: str, xp: Any, *operands: Any, **attributes: Any) -> Any:
 def _parameters(
     name: str, function: Reference, shared: Mapping[str, Any] | None
 ) -> tuple[tuple[str, ...], Mapping[str, Any]]:
-    """The operands and attributes that the parameters of a reference stand for."""
+    """The operands and the attributes that the parameters of a reference declare."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
         raise IRError(f"operator {name!r}: its meaning takes the array namespace first: def {_said(function)}(xp, ...)")
@@ -133,7 +133,7 @@ def _parameters(
 
 
 def _may_miss(parameter: inspect.Parameter) -> bool:
-    """True for an operand that may be left out: its default is None, or its annotation allows None."""
+    """True for an optional operand: its default is None, or its annotation allows None."""
     return parameter.default is None or re.search(r"\b(None|Optional)\b", str(parameter.annotation)) is not None
 
 
@@ -142,7 +142,7 @@ def _said(function: Reference) -> str:
 
 
 def _with_none(function: Reference, optional: list[bool]) -> Reference:
-    """``function`` with None for operands that a call leaves out before others, which come as empty tuples."""
+    """``function`` with None for omitted operands before others, which are passed as empty tuples."""
 
     @wraps(function)
     def reference(xp: Any, *operands: Any, **attributes: Any) -> Any:

@@ -1,7 +1,7 @@
-"""A call of a composite operator as a program of primitives: its meaning, run over expressions.
+"""Decomposition of composite operators into primitives: an operator's reference semantics, run over expressions.
 
-`decompose` gives the program; `record` writes it down wherever a `ProgramRecorder` does, such as the nodes of a file;
-`legalized` does so in a whole function.
+`decompose` returns the program of a call. `record` writes it to a `ProgramRecorder`, for example as nodes of a file.
+`legalized` decomposes the calls of a whole function.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .program_xp import DecomposeError, ProgramArray, ProgramNamespace, ProgramR
 
 
 class Decomposition(NamedTuple):
-    """A program that computes what a call does: ``bindings`` in order, and the leaf, or tuple of leaves, it gives."""
+    """The program of a call: ``bindings`` in order, and the result ``value``, a leaf or a tuple of leaves."""
 
     bindings: tuple[Binding, ...]
     value: Expr
 
 
 class BindingRecorder:
-    """Writes a program down as ``bindings`` of new variables of a ``kind``, whose ``origins`` may change on the way."""
+    """Records a program as ``bindings`` of new variables of class ``kind``; ``origins`` may be set between calls."""
 
     def __init__(self, names: NameSupply, kind: type[Var] = Var) -> None:
         self.bindings: list[Binding] = []
@@ -38,7 +38,7 @@ class BindingRecorder:
         self._kind = kind
 
     def emit(self, value: Expr) -> Expr:
-        """A variable bound to ``value``, if that is no leaf."""
+        """Bind ``value`` to a new variable and return it; a leaf is returned itself."""
         if is_leaf(value):
             return value
         var = self._kind(self._names.fresh("lv"), value.ty, self.origins)
@@ -46,14 +46,14 @@ class BindingRecorder:
         return var
 
     def match_cast(self, value: Expr, ty: Type) -> Expr:
-        """A variable of type ``ty``, checked as the program runs."""
+        """Bind ``value`` to a new variable of type ``ty``, with a run-time check, and return it."""
         var = self._kind(self._names.fresh("lv"), ty, self.origins)
         self.bindings.append(MatchCast(var, value, ty))
         return var
 
 
 class _FoldingRecorder:
-    """A recorder that computes at once what small constants decide, and has another one write down the rest."""
+    """A recorder that folds calls of small constants, and passes all others to another recorder."""
 
     __slots__ = ("_recorder", "match_cast")
 
@@ -69,8 +69,8 @@ class _FoldingRecorder:
 def decompose(call: Call) -> Decomposition:
     """``call``, of an operator with a reference, as calls of other operators on the same operands.
 
-    Raises `DecomposeError` where that takes sizes or dtypes that are not known, or where the meaning of the operator
-    is no program of others. Cost: that of running the reference, whatever the sizes of the operands.
+    Raises `DecomposeError` if it needs sizes or dtypes that are not known, or if the operator's reference cannot be
+    run over expressions. Cost: that of running the reference; it does not depend on the sizes of the operands.
     """
     recorder = BindingRecorder(NameSupply())
     value = record(call, recorder)
@@ -78,7 +78,7 @@ def decompose(call: Call) -> Decomposition:
 
 
 def record(call: Call, recorder: ProgramRecorder) -> Expr:
-    """The value of ``call``, written down by ``recorder``: a leaf, or a tuple of leaves. Raises as `decompose` does."""
+    """The value of ``call``, recorded by ``recorder``: a leaf, or a tuple of leaves. Raises as `decompose` does."""
     op = call.op
     if not isinstance(op, Op) or op.reference is None:
         raise DecomposeError(f"{call!r} has no meaning that could be written as a program")
@@ -95,7 +95,7 @@ def record(call: Call, recorder: ProgramRecorder) -> Expr:
 
 
 def _cannot(op: Op, call: Call, error: Exception) -> str:
-    """The reason why the meaning of ``call`` could not be run over expressions."""
+    """The message about a reference that could not be run over expressions."""
     types = ", ".join(repr(arg.ty) for arg in call.args)
     said = f"{op.name} of ({types}) cannot be written as other operators: {error}"
     if "symbolic" in str(error) or "Sym" in str(error):
@@ -135,11 +135,11 @@ def _result(value: Any) -> Expr:
 
 
 Takes: TypeAlias = Callable[[Call], bool]
-"""True if a target takes a call of an operator as it is."""
+"""A function that returns True if a target supports a call without decomposition."""
 
 
 class _Legalizer(ExprMutator):
-    """Writes a function again; a recorder of decompositions, which are legalized themselves."""
+    """Rewrites a function; the calls in a decomposition are decomposed again if the target does not take them."""
 
     def __init__(self, takes: Takes) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class _Legalizer(ExprMutator):
 
 
 class _Nested:
-    """The recorder of one decomposition."""
+    """The recorder of a decomposition, which emits its calls through the legalizer."""
 
     __slots__ = ("_legalizer",)
 
@@ -175,9 +175,9 @@ class _Nested:
 
 
 def legalized(function: Function, takes: Takes) -> Function:
-    """``function`` with each call of a composite that ``takes`` refuses decomposed; the same one if it takes all.
+    """``function`` with each call of a composite decomposed if ``takes`` is False for it; itself if nothing changes.
 
     Raises `DecomposeError` for a call whose decomposition needs sizes or dtypes that are not known. Cost: linear in
-    the bindings, those of the decompositions included.
+    the bindings, including the new ones.
     """
     return _Legalizer(takes).mutate(function)

@@ -1,7 +1,7 @@
 """The value of an expression on given inputs, by the reference semantics of its operators over NumPy.
 
-For checks that need a few values of a program, not the program: nothing is compiled, and what no operator here
-defines (functions of a module or of the outside, branches, effects) is refused. Whole programs run on an engine.
+For checks that need a few values of a program. Nothing is compiled. Calls of functions, branches and
+effects raise an error. Whole programs run on an engine.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .open_namespace import on_numpy
 from .settle import is_settled, strict
 
 MOST_ELEMENTS: Final = 1 << 22
-"""No value with more elements is computed."""
+"""The default limit of the elements of a value; larger values are not computed."""
 
 
 class EvaluationError(RegraftError):
-    """A value cannot be computed here; the message says which and why."""
+    """A value that cannot be computed here; the message says which one and why."""
 
 
 def _no_value(var: Var) -> NoReturn:
@@ -40,11 +40,11 @@ def _no_size(size: SymVar) -> NoReturn:
 class Evaluator:
     """Computes values of one program on one choice of inputs and sizes, each once.
 
-    ``definitions`` say what variables are bound to. A variable without one, or for which ``is_input`` holds, takes
-    its value from ``draw``. A size variable takes its from ``draw_size``. Without these, such a variable raises
-    `EvaluationError`. ``values`` and ``sizes`` hold what is known.
-    At most ``most`` values of at most ``most_elements`` elements are computed. Cost: the operators' own; nothing
-    recurses along bindings.
+    ``definitions`` map variables to the values they are bound to. A variable without a definition, or for which
+    ``is_input`` is true, gets its value from ``draw``, and a size variable from ``draw_size``. By default these raise
+    `EvaluationError`. ``values`` and ``sizes`` hold the values that are already known.
+    At most ``most`` values of at most ``most_elements`` elements are computed. Cost: that of the operators. Does not
+    recurse along bindings.
     """
 
     __slots__ = ("definitions", "draw", "draw_size", "is_input", "left", "most_elements", "sizes", "values")
@@ -70,9 +70,9 @@ class Evaluator:
     def value(self, expr: Expr) -> Any:
         """The value of ``expr``: an array, a tuple, a shape as a tuple of ints, or a Python scalar.
 
-        Raises `EvaluationError` for what has no reference semantics or too many elements; what a reference raises
-        for operands outside of its domain passes through, and so does the `FloatingPointError` of NumPy for integers
-        that are divided by 0: engines give different numbers for that, or end the process.
+        Raises `EvaluationError` for an expression without reference semantics or with too many elements. Exceptions of
+        a reference for operands outside of its domain pass through. So does NumPy's `FloatingPointError` for an integer
+        division by 0, for which engines give different numbers or end the process.
         """
         pending = _variables(expr)
         while pending:
@@ -152,7 +152,7 @@ class Evaluator:
 
 
 def _variables(value: Expr) -> list[Var]:
-    """The variables that ``value`` is computed from, last first."""
+    """The variables that ``value`` is computed from, the last first."""
     found: list[Var] = []
     stack = [value]
     while stack:

@@ -1,4 +1,4 @@
-"""Computing what small constants alone decide: sizes, axes, masks, weights of resampling and the like."""
+"""Constant folding of small constants: sizes, axes, masks, weights of resampling and the like."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ from .open_namespace import on_numpy
 from .settle import is_settled
 
 _MOST_ELEMENTS: Final = 4096
-"""Constants of more elements are weights, and stay as they are."""
+"""The most elements of a constant that is folded; larger constants are weights and stay unchanged."""
 MOST_KNOWN: Final = 64
-"""The most elements of tensors that are computed with wherever the result is the same everywhere, whether that saves
-bytes or not: the call takes as many."""
+"""The most elements of tensors that are folded even if the result takes more bytes, if it is the same on every engine.
+
+The call itself takes as many bytes.
+"""
 _NOTHING: Final[Mapping[Var, Constant]] = {}
 
 
 def is_kept_of_constants(op: Op) -> bool:
-    """True if a call of ``op`` stays a call though its operands are constants."""
+    """True if a call of ``op`` is never folded, even if its operands are constants."""
     return not op.traits.isdisjoint((Trait.STORED, Trait.COLLECTIVE))
 
 
 def folded(call: Call, most_grown: int = 1024, most: int = _MOST_ELEMENTS) -> Constant | None:
-    """The constant that a pure call of small constants gives, of ``most`` elements at most; None for any other call.
+    """The value of a pure call of small constants, of ``most`` elements at most; None for any other call.
 
-    Up to ``most_grown`` elements may take more bytes than what they are made of, as zeros do, and weights of 8 bits
-    that are made wider.
+    A result that takes more bytes than its operands, such as zeros or widened 8-bit weights, may have at most
+    ``most_grown`` elements.
     """
     op = call.op
     if not isinstance(op, Op) or not op.is_pure or op.reference is None or not isinstance(call.ty, TensorType):
@@ -59,15 +61,15 @@ def folded(call: Call, most_grown: int = 1024, most: int = _MOST_ELEMENTS) -> Co
         with np.errstate(all="ignore"):
             return Constant(TensorData(np.asarray(on_numpy(op)(*operands, **call.attrs))))
     except (ArithmeticError, IndexError, ValueError):
-        return None  # an index beyond its axis, say: it has a type and no value, which whoever runs the program says
+        return None  # it has no value, for example because an index is out of range: the error is left to a run
 
 
 def with_known_parts(
     root: Expr, most_grown: int, most: int = _MOST_ELEMENTS, known: Mapping[Var, Constant] = _NOTHING
 ) -> Expr:
-    """``root`` with the constants in place of the calls in it that `folded` knows; linear in its calls and tuples.
+    """``root`` with each call in it that `folded` can compute replaced by its value. Cost: linear in calls and tuples.
 
-    ``known`` are variables and the constants that take their places.
+    ``known`` maps variables to the constants that replace them.
     """
     if not isinstance(root, Call | Tuple):
         return root
@@ -89,11 +91,11 @@ def _is_strict(call: Call) -> bool:
     try:
         return is_settled(call)
     except OpTypeError:
-        return False  # it has a type and no value, which whoever runs the program says
+        return False  # it has a type but no value: the error is left to a run
 
 
 def _has_sizes(call: Call) -> bool:
-    """True if an attribute is, or lists, a size that only a run tells."""
+    """True if an attribute is, or contains, a symbolic size."""
     for value in call.attrs.values():
         items: tuple[object, ...] = value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
         if any(isinstance(item, SymExpr) for item in items):
@@ -102,7 +104,7 @@ def _has_sizes(call: Call) -> bool:
 
 
 def _grows(call: Call, count: int) -> bool:
-    """True if ``count`` elements of the result take more bytes than the constants that it is made of."""
+    """True if ``count`` elements of the result take more bytes than the constant operands."""
     assert isinstance(call.ty, TensorType)
     given = sum(arg.data.nbytes for arg in call.args if isinstance(arg, Constant))
     return count * itemsize(call.ty.dtype or "float32") > given

@@ -1,4 +1,4 @@
-"""Operators that the gradient reads and writes: markers for people to place, and the adjoints of whole operators."""
+"""Operators for gradients: markers that people place in programs, and the adjoints of some operators: ``R.grad``."""
 
 from .composite.backward import avg_pool2d_backward, max_pool2d_backward, nll_loss_backward, take_backward
 from .primitive.markers import end_checkpoint, no_grad, start_checkpoint

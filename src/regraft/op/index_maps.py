@@ -1,7 +1,7 @@
-"""Layouts that a function of the indices gives: each index of a tensor in its place, whole or cut into blocks.
+"""Layouts given by a function of the indices, which permutes them and may split them into blocks.
 
-``lambda n, c, h, w: (n, c // 4, h, w, c % 4)`` is read by calling it on size variables. What it makes of each must be
-the index itself, or its quotient and remainder by one number.
+``lambda n, c, h, w: (n, c // 4, h, w, c % 4)`` is read by calling it on size variables. Each result must be an
+index itself, or an index's quotient or remainder by one number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IndexFunction = Callable[..., Sequence[Any]]
 
 @final
 class IndexMap:
-    """A function of indices under Relax's name, such as ``IndexMap.from_func(lambda i, j: (j, i))``."""
+    """A function of indices, as in Relax: ``IndexMap.from_func(lambda i, j: (j, i))``."""
 
     __slots__ = ("__signature__", "_function")
 
@@ -44,19 +44,19 @@ class IndexMap:
         *,
         index_dtype: str = "int64",
     ) -> IndexMap:
-        """The map that ``mapping_function`` is; ``ndim`` is for one that takes ``*indices``.
+        """The map of ``mapping_function``. ``ndim`` is the number of indices, for a function that takes ``*indices``.
 
-        ``inverse_index_map`` and ``index_dtype`` are Relax's, and change nothing. Raises `OpTypeError` without ``ndim``
-        for ``*indices``.
+        Relax's ``inverse_index_map`` and ``index_dtype`` are ignored. Raises `OpTypeError` for ``*indices`` without
+        ``ndim``.
         """
         return IndexMap(mapping_function, ndim)
 
     def __call__(self, *indices: Any) -> Sequence[Any]:
-        """The indices in the result of the element at ``indices``."""
+        """The indices in the result for the element at ``indices``."""
         return self._function(*indices)
 
     def map_indices(self, indices: Sequence[Any]) -> list[Any]:
-        """`__call__` of a list."""
+        """The same as `__call__`, for a list of indices."""
         return list(self(*indices))
 
 
@@ -70,8 +70,8 @@ def _refuse(index_map: IndexFunction, why: str) -> OpTypeError:
 def transform_by_function(x: Expr, index_map: IndexFunction, pad_value: float | None = None) -> Expr:
     """``x`` with the element at ``index`` moved to ``index_map(*index)``: reshapes and permutes its axes.
 
-    An axis that its block does not divide is filled up at its end, with ``pad_value`` or 0; a size that is not known is
-    taken to be a multiple of its block. Raises `OpTypeError` for a map of another form and a tensor of unknown shape.
+    An axis whose size is not a multiple of its block is padded at its end with ``pad_value`` or 0. A symbolic size is
+    assumed to be a multiple. Raises `OpTypeError` for a map of another form and for a tensor of unknown shape.
     """
     ty = x.ty
     if not isinstance(ty, TensorType) or ty.shape is None:

@@ -1,6 +1,6 @@
-"""Layouts with blocks, such as ``"NCHW4c"``, taken apart: what a tensor is in whole axes, and back.
+"""Conversions between layouts with blocks, such as ``"NCHW4c"``, and layouts of whole axes.
 
-Written with the operators themselves, so that no consumer of programs knows blocks.
+They are written with the operators themselves, so no consumer of programs has to know about blocks.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from .layouts import layout_parts
 from .primitive import manipulate, reshaping
 
 _OPERAND_LAYOUTS: Final = {"data_layout": 0, "kernel_layout": 1, "layout": 0}
-"""The attributes that say how an operand is laid out, and which one."""
+"""The attributes that name an operand's layout, and the index of the operand."""
 
 
 def has_blocks(call: Call) -> bool:
-    """True if a layout of the call has blocks; what an operator of one's own means by such a word is its own affair."""
+    """True if a layout of the call has blocks. Always False for operators outside the vocabulary."""
     if not (isinstance(call.op, Op) and call.op.name.startswith("relax.")):
         return False
     return any("layout" in name and any(map(str.isdigit, value or "")) for name, value in call.attrs.items())
 
 
 def in_whole_axes(call: Call) -> Expr:
-    """A call whose layouts have blocks, as the call of whole axes that it means, between reshapes and permutations.
+    """A call whose layouts have blocks, as a call with whole axes between reshapes and permutations.
 
-    Raises `OpTypeError` where a tensor that has blocks is of unknown shape.
+    Raises `OpTypeError` if a tensor with blocks has an unknown shape.
     """
     op, args = call.op, list(call.args)
     assert isinstance(op, Op)
@@ -50,7 +50,7 @@ def in_whole_axes(call: Call) -> Expr:
 
 
 def without_blocks(x: Expr, layout: str, letters: str) -> Expr:
-    """``x``, kept in a layout with blocks, as calls that bring its axes whole into the order of ``letters``."""
+    """``x``, in ``layout`` with blocks, permuted and reshaped to whole axes in the order of ``letters``."""
     parts, shape = layout_parts(layout), _known_shape(x, layout)
     assert parts is not None
     order: list[int] = []
@@ -65,9 +65,9 @@ def without_blocks(x: Expr, layout: str, letters: str) -> Expr:
 
 
 def with_blocks(x: Expr, letters: str, layout: str) -> Expr:
-    """``x``, with whole axes in the order of ``letters``, as calls that bring it into a layout with blocks.
+    """``x``, with whole axes in the order of ``letters``, reshaped and permuted to ``layout`` with blocks.
 
-    An axis that its block does not divide is filled up with zeros.
+    An axis whose size is not a multiple of its block is padded with zeros.
     """
     parts, shape = layout_parts(layout), _known_shape(x, layout)
     assert parts is not None

@@ -1,9 +1,9 @@
-"""Layout strings such as ``"NCHW"``: where a tensor keeps its batch, channel and spatial axes.
+"""Layout strings such as ``"NCHW"``: the order of a tensor's batch, channel and spatial axes.
 
 Convolutions, pooling and image operators are each written for one canonical order of axes. A type rule reads
-a shape through `canonical_dims` and gives its result through `arranged_type`; a meaning brings arrays into
+a shape with `canonical_dims` and makes the result's type with `arranged_type`. Reference semantics permute arrays into
 canonical order with `to_canonical` and back with `from_canonical`. Any order of the letters is a layout. Relax also
-cuts axes into blocks, ``"NCHW4c"``: types know them, and before a program runs they are taken apart (`settle`).
+splits axes into blocks, ``"NCHW4c"``: types handle them, and `settle` removes them before a program runs.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .rules import as_shape_expr, tensor_operand
 SPATIAL: Final = ("W", "HW", "DHW")
 """The letters of the spatial axes for 1, 2 and 3 spatial dimensions."""
 SPATIAL_NAMES: Final = ("width", "height, width", "depth, height, width")
-"""The names of these axes."""
+"""The names of the axes in `SPATIAL`."""
 _PART: Final = re.compile("(?P<block>[1-9][0-9]{0,3})?(?P<letter>[A-Za-z])")
 
 
 def data_letters(spatial_rank: int) -> str:
-    """The canonical layout of data of ``spatial_rank`` spatial dimensions: ``"NCHW"`` for 2."""
+    """The canonical layout of data with ``spatial_rank`` spatial dimensions: ``"NCHW"`` for 2."""
     return "NC" + SPATIAL[spatial_rank - 1]
 
 
 def layout_parts(layout: str) -> list[tuple[str, int]] | None:
-    """The axes of a layout: each one's letter, and the size of its block, 0 for a whole axis; None if it is none.
+    """The axes of a layout: the letter and the block size of each, 0 for a whole axis. None if it is not a layout.
 
-    ``"NCHW4c"`` cuts the channels into blocks of 4: the outer axis stands at ``C``, the places in a block at ``4c``.
+    ``"NCHW4c"`` splits the channels into blocks of 4: ``C`` is the axis of blocks, ``4c`` the axis inside a block.
     """
     parts: list[tuple[str, int]] = []
     rest = layout
@@ -49,7 +49,10 @@ def layout_parts(layout: str) -> list[tuple[str, int]] | None:
 
 @cache
 def _axes_of(layout: str, letters: str, blocks: bool) -> tuple[tuple[str, int], ...] | str:
-    """`layout_parts` of an order of ``letters``, of which some may be in ``blocks``; else what is expected of it."""
+    """The `layout_parts` of ``layout`` if it is an order of ``letters``; otherwise the expected form, for the error.
+
+    ``blocks`` allows blocks.
+    """
     parts = tuple(layout_parts(layout) or ())
     whole = sorted(letter for letter, block in parts if not block)
     cut = [letter for letter, block in parts if block]
@@ -61,7 +64,10 @@ def _axes_of(layout: str, letters: str, blocks: bool) -> tuple[tuple[str, int], 
 
 
 def layout_axes(call: Call, attribute: str, letters: str, *, blocks: bool = False) -> tuple[tuple[str, int], ...]:
-    """The axes of the layout attribute, which must be some order of ``letters``, and may have ``blocks`` of some."""
+    """The axes of the layout attribute, which must be an order of ``letters``, with blocks if ``blocks`` allows them.
+
+    Raises `OpTypeError` for any other layout.
+    """
     axes = _axes_of(call.attrs[attribute], letters, blocks)
     if isinstance(axes, str):
         raise wrong_attribute(call, attribute, axes)
@@ -73,7 +79,7 @@ def canonical_dims(
 ) -> tuple[Dim, ...] | None:
     """The shape of operand ``index`` in the order of ``letters``, None if unknown.
 
-    Raises `OpTypeError` when its rank is not that of the layout.
+    Raises `OpTypeError` if its rank differs from the layout's.
     """
     parts = layout_axes(call, attribute, letters, blocks=blocks)
     ty, layout = tensor_operand(call, index), call.attrs[attribute]
@@ -92,7 +98,7 @@ def canonical_dims(
 def arranged_type(
     call: Call, attribute: str, letters: str, dims: Sequence[Dim] | None, dtype: str | None, *, blocks: bool = False
 ) -> TensorType:
-    """The type of a tensor with the sizes ``dims`` of ``letters``, kept in the layout of ``attribute``."""
+    """The type of a tensor whose sizes in the order of ``letters`` are ``dims``, in the layout of ``attribute``."""
     parts = layout_axes(call, attribute, letters, blocks=blocks)
     if dims is None:
         return TensorType(None, dtype, len(parts))
@@ -104,7 +110,7 @@ def arranged_type(
 
 
 def size_operand(size: Expr | Dim | Sequence[Dim], spatial_rank: int, op_name: str) -> Expr:
-    """Spatial sizes as a shape expression: a sequence, an expression, or one size that stands for all axes."""
+    """Spatial sizes as a shape expression; given as a sequence, an expression, or one size for all axes."""
     if isinstance(size, Expr):
         return as_shape_expr(size, op_name)
     sizes = list(size) if isinstance(size, Sequence) else [size]
@@ -112,10 +118,10 @@ def size_operand(size: Expr | Dim | Sequence[Dim], spatial_rank: int, op_name: s
 
 
 def to_canonical(xp: Any, x: Any, layout: str, letters: str) -> Any:
-    """``x``, kept in ``layout``, with its axes in the order of ``letters``."""
+    """``x``, which is in ``layout``, permuted to the order of ``letters``."""
     return x if layout == letters else xp.permute_dims(x, tuple([layout.index(letter) for letter in letters]))
 
 
 def from_canonical(xp: Any, x: Any, layout: str, letters: str) -> Any:
-    """``x``, with its axes in the order of ``letters``, in ``layout``."""
+    """``x``, whose axes are in the order of ``letters``, permuted to ``layout``."""
     return x if layout == letters else xp.permute_dims(x, tuple([letters.index(letter) for letter in layout]))

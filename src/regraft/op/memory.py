@@ -1,4 +1,4 @@
-"""Storage and views of it, for programs that say where memory begins and ends: ``R.memory``."""
+"""Storage and views of it, for programs with explicit memory management: ``R.memory``."""
 
 from .extras.machine import alloc_storage, ensure_zero_offset, kill_storage, kill_tensor, view
 from .extras.machine import alloc_tensor_in_storage as alloc_tensor

@@ -1,6 +1,6 @@
 """Neural-network operators, reached as ``regraft.op.nn`` and, in scripts, as ``R.nn``."""
 
-# ruff: noqa: F403 - a module says which of its names are public
+# ruff: noqa: F403 - each module lists its public names
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The array namespace that operators from outside the vocabulary compute in: floats without a dtype are float32.
+"""The array namespace for operators outside the vocabulary: floats made without a dtype are float32.
 
-The array API leaves the default to each library. NumPy takes float64, PyTorch and JAX take float32, and an operator
-shall have the same type on every engine. So what makes arrays is asked for float32, where its caller gives no dtype.
+The array API leaves the default dtype to each library: NumPy uses float64, PyTorch and JAX use float32. An operator
+must have the same type on every engine, so the functions that make arrays use float32 if no dtype is given.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEFAULT: Final = "float32"
 
 
 def namespace_for(op: Op, xp: Any) -> Any:
-    """``xp`` as the reference of ``op`` takes it: operators of the vocabulary give each dtype themselves."""
+    """The namespace for the reference of ``op``: ``xp`` for the vocabulary, which states dtypes; else a wrapper."""
     if not op.is_open:
         return xp
     return OpenNamespace(xp) if xp.__name__ == PROGRAM else _of_library(xp)
@@ -35,19 +35,19 @@ def _of_library(xp: Any) -> OpenNamespace:
 
 
 def _numpy_of(op: Op) -> Any:
-    """NumPy as the meaning of ``op`` takes it: operators of the vocabulary know its ways, others the standard alone."""
+    """NumPy as a namespace for ``op``: plain for the vocabulary; for other operators, compatible with the standard."""
     return _of_library(import_module("array_api_compat.numpy")) if op.is_open else np
 
 
 def on_numpy(op: Op) -> Callable[..., Any]:
-    """The meaning of ``op`` over NumPy, for operands and attributes as its reference takes them."""
+    """The reference of ``op`` over NumPy, as a function of its operands and attributes."""
     assert op.reference is not None
     run = partial(op.reference, _numpy_of(op))
     return partial(_in_its_dtypes, op, run) if op.is_open else run
 
 
 def _in_its_dtypes(op: Op, run: Callable[..., Any], *operands: Any, **attributes: Any) -> Any:
-    """The results in the dtypes of the call: NumPy takes bfloat16 with a number of Python for float32."""
+    """The results, cast to the dtypes of the call: NumPy promotes bfloat16 and a Python number to float32."""
     found = run(*operands, **attributes)
     if not any(_is_array(one) and one.dtype.kind == "V" for one in operands):
         return found
@@ -73,9 +73,9 @@ def _as_types(found: Any, ty: Type) -> Any:
 
 
 class OpenNamespace:
-    """``xp`` with float32 for floats that are made without a dtype; integers and bools are as there.
+    """``xp`` with float32 for floats that are made without a dtype; integers and bools have the defaults of ``xp``.
 
-    Arrays keep the dtype that they have, arrays of NumPy too.
+    Arrays keep their dtype, NumPy arrays too.
     """
 
     def __init__(self, xp: Any) -> None:
@@ -95,23 +95,23 @@ class OpenNamespace:
         return self._xp.ones(shape, dtype=self._or_float(dtype), **options)
 
     def empty(self, shape: Any, dtype: Any = None, **options: Any) -> Any:
-        """An array of any numbers."""
+        """An array with arbitrary elements."""
         return self._xp.empty(shape, dtype=self._or_float(dtype), **options)
 
     def eye(self, n_rows: Any, n_cols: Any = None, dtype: Any = None, **options: Any) -> Any:
-        """Ones on a diagonal."""
+        """A matrix with ones on a diagonal."""
         return self._xp.eye(n_rows, n_cols, dtype=self._or_float(dtype), **options)
 
     def linspace(self, start: Any, stop: Any, num: Any, dtype: Any = None, **options: Any) -> Any:
-        """Numbers at equal distances."""
+        """Evenly spaced numbers."""
         return self._xp.linspace(start, stop, num, dtype=self._or_float(dtype), **options)
 
     def full(self, shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
-        """An array of one number."""
+        """An array filled with one number."""
         return self._xp.full(shape, fill_value, **self._dtype(dtype, fill_value), **options)
 
     def arange(self, start: Any, *bounds: Any, dtype: Any = None, **options: Any) -> Any:
-        """The numbers from ``start``, or 0, up to ``stop``."""
+        """The numbers from ``start`` (by default 0) up to ``stop``, without it."""
         named = [options[name] for name in ("stop", "step") if name in options]
         return self._xp.arange(start, *bounds, **self._dtype(dtype, [start, *bounds, *named]), **options)
 
@@ -129,7 +129,7 @@ class OpenNamespace:
 
 
 def _is_float(value: Any) -> bool:
-    """True of a float of Python, and of sequences of numbers of Python of which one is a float."""
+    """True for a Python float, and for a (nested) sequence of Python numbers with at least one float."""
     pending, found = [value], False
     while pending:
         one = pending.pop()

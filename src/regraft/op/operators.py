@@ -1,4 +1,4 @@
-"""Python's operators on expressions: which function of the vocabulary each of them calls."""
+"""Python's operators on expressions, and the function of the vocabulary that each of them calls."""
 
 from __future__ import annotations
 

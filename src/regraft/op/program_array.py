@@ -1,4 +1,4 @@
-"""Arrays whose values are expressions: what the array API says of arrays, written down as calls.
+"""Arrays whose values are expressions: the array API's array object, whose operations write calls.
 
 `program_xp` has the functions over them.
 """
@@ -21,41 +21,41 @@ from .primitive.manipulate import last_two_swapped
 
 
 class DecomposeError(RegraftError, ValueError):
-    """A call that cannot be written as a program of primitives; the message says what is not known, or missing."""
+    """A call that cannot be written as a program of primitives; the message says what is unknown or missing."""
 
 
 class ProgramRecorder(Protocol):
     """A recorder of a program, call by call."""
 
     def emit(self, value: Expr, /) -> Expr:
-        """A leaf that stands for the value of ``value``, a call over leaves."""
+        """Record ``value``, a call over leaves, and return a leaf that stands for it."""
         ...
 
     def match_cast(self, value: Expr, ty: Type, /) -> Expr:
-        """``value``, which is of type ``ty`` as the program runs; its new size variables may be used from here on."""
+        """Record a run-time check that ``value`` is of type ``ty``, whose new size variables may be used afterwards."""
         ...
 
 
 def _alone(function: Callable[..., Expr]) -> Callable[[ProgramArray], ProgramArray]:
-    """The method of an array that is a function of it."""
+    """The array method that applies ``function`` to the array."""
     return lambda self: self.made(function(self.expr))
 
 
 def _with_other(function: Callable[..., Expr]) -> Callable[[ProgramArray, Any], ProgramArray]:
-    """The method that is a function of an array and another operand."""
+    """The array method that applies ``function`` to the array and another operand."""
     return lambda self, other: self.combined(function, other)
 
 
 def _reflected(function: Callable[..., Expr]) -> Callable[[ProgramArray, Any], ProgramArray]:
-    """The method that is a function of another operand, which is no array, and an array."""
+    """The array method that applies ``function`` to another operand, which is not an array, and the array."""
     return lambda self, other: self.made(function(self.beside(other), self.expr))
 
 
 class ProgramArray:
-    """A tensor of the program, with the operators of an array. ``recorder`` writes down what is computed from it."""
+    """A tensor of the program, with the operators of an array. ``recorder`` records the calls made with it."""
 
     __slots__ = ("expr", "recorder")
-    __array_ufunc__ = None  # NumPy scalars leave the operation to the methods below
+    __array_ufunc__ = None  # makes NumPy scalars defer to the methods below
     device: Final = "cpu"
 
     def __init__(self, recorder: ProgramRecorder, expr: Expr) -> None:
@@ -64,7 +64,7 @@ class ProgramArray:
 
     @property
     def dtype(self) -> str:
-        """The name of the dtype."""
+        """The name of the dtype. Raises `DecomposeError` if it is not known."""
         dtype = self._type().dtype
         if dtype is None:
             raise DecomposeError(f"the dtype of {self.expr!r} is not known; state it with a match_cast")
@@ -72,7 +72,7 @@ class ProgramArray:
 
     @property
     def ndim(self) -> int:
-        """The rank, which must be known."""
+        """The rank. Raises `DecomposeError` if it is not known."""
         ndim = self._type().ndim
         if ndim < 0:
             raise DecomposeError(f"the rank of {self.expr!r} is not known; state its shape with a match_cast")
@@ -80,7 +80,7 @@ class ProgramArray:
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        """The sizes; those that are not known get names. The rank must be known."""
+        """The sizes. If the shape is unknown, a match_cast gives it new size variables; the rank must be known."""
         ty = self._type()
         if ty.shape is not None:
             return ty.shape
@@ -104,7 +104,7 @@ class ProgramArray:
         return ProgramArray(self.recorder, self.recorder.emit(value))
 
     def beside(self, other: Any) -> Expr:
-        """``other`` as an operand beside this array: numbers in its dtype."""
+        """``other`` as an operand beside this array; numbers take the array's dtype."""
         if isinstance(other, ProgramArray):
             return other.expr
         if isinstance(other, SymExpr):
@@ -114,7 +114,7 @@ class ProgramArray:
         return const(np.asarray(other), self.dtype)
 
     def combined(self, function: Callable[..., Expr], other: Any) -> ProgramArray:
-        """A function of this array and another, in the dtype that holds both."""
+        """The value of a function of this array and ``other``, in their common dtype."""
         if isinstance(other, ProgramArray) and other.dtype != self.dtype:
             common = as_dtype(np.result_type(numpy_dtype(self.dtype), numpy_dtype(other.dtype)))
             left, right = (self.made(ops.astype(x.expr, common)) for x in (self, other))
@@ -221,7 +221,7 @@ class ProgramArray:
         return size
 
     def _number(self) -> Any:
-        """The one number that a constant holds."""
+        """The number in a constant of one element. Raises `DecomposeError` for any other array."""
         if not isinstance(self.expr, Constant) or self.expr.data.size != 1:
             raise DecomposeError(
                 "what an array holds is known only as the program runs: write xp.where(condition, x, y) for an if, "
@@ -243,7 +243,7 @@ class ProgramArray:
 
     @property
     def T(self) -> ProgramArray:
-        """A matrix with its axes swapped."""
+        """The matrix with its axes swapped."""
         if self.ndim != 2:
             raise DecomposeError(f"x.T is for arrays of two axes, not of {self.ndim}; x.mT swaps the last two")
         return self.mT
@@ -259,12 +259,12 @@ class ProgramArray:
         )
 
     def __setitem__(self, rows: Any, updates: Any) -> None:
-        """``self[rows] = updates``, for one array of indices into the first axis."""
+        """Set ``self[rows] = updates``, for one array of indices into the first axis."""
         if not isinstance(rows, ProgramArray):
             raise DecomposeError("programs do not change arrays in place; join the parts with xp.concat or xp.where")
         self.put(rows, self.made(self.beside(updates)), "update")
 
     def put(self, rows: ProgramArray, updates: ProgramArray, reduction: Any) -> None:
-        """Fold ``updates`` into the rows of that number."""
+        """Combine ``updates`` with the rows at the indices ``rows``, by ``reduction``."""
         places = self.made(ops.expand_dims(rows.expr, -1))
         self.expr = self.made(ops.scatter_nd(self.expr, places.expr, updates.expr, reduction)).expr

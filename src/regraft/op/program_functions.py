@@ -1,4 +1,4 @@
-"""Functions of the array API that no operator is, each written with others; `program_xp` offers them all.
+"""Functions of the array API that have no operator of their own, written with other functions; for `program_xp`.
 
 Each takes the namespace first and follows the standard of 2024.12. `FUNCTIONS` and `LINEAR_ALGEBRA` list them.
 """
@@ -25,7 +25,7 @@ def _dtype(x: Any) -> str:
 
 
 def result_type(xp: Any, *arrays: Any) -> str:
-    """The dtype that holds all of these; numbers take that of the arrays beside them."""
+    """The common dtype of arrays and dtypes, by NumPy's promotion; Python numbers are ignored."""
     known = [_dtype(x) for x in arrays if not isinstance(x, bool | int | float)]
     if not known:
         raise DecomposeError("xp.result_type needs an array or a dtype among its arguments")
@@ -33,7 +33,7 @@ def result_type(xp: Any, *arrays: Any) -> str:
 
 
 def can_cast(xp: Any, source: Any, target: Any) -> bool:
-    """True if every number of one dtype is one of the other."""
+    """True if ``source`` can be cast to ``target`` safely, by NumPy's rules."""
     return bool(np.can_cast(numpy_dtype(_dtype(source)), numpy_dtype(as_dtype(target))))
 
 
@@ -49,7 +49,7 @@ _KINDS: Final[dict[str, Callable[[str], bool]]] = {
 
 
 def isdtype(xp: Any, dtype: Any, kind: Any) -> bool:
-    """True if a dtype is one, or of one of the kinds that the standard names."""
+    """True if ``dtype`` is the dtype ``kind``, or is of the kind (or one of the kinds) that the standard names."""
     if isinstance(kind, tuple):
         return any(isdtype(xp, dtype, one) for one in cast("tuple[Any, ...]", kind))
     holds = _KINDS.get(kind)
@@ -66,21 +66,21 @@ def finfo(xp: Any, dtype: Any) -> Any:
     return cast("Any", ml_dtypes.finfo)(numpy_dtype(_dtype(dtype)))
 
 
-# --- making arrays
+# --- creation
 
 
 def empty(xp: Any, shape: Any, dtype: Any = None, device: Any = None) -> Any:
-    """An array whose elements do not matter."""
+    """An array of zeros, since its elements may be anything."""
     return xp.zeros(shape, dtype=dtype or "float64")
 
 
 def empty_like(xp: Any, x: Any, dtype: Any = None, device: Any = None) -> Any:
-    """An array of the shape of ``x`` whose elements do not matter."""
+    """An array of zeros of the shape of ``x``, since its elements may be anything."""
     return xp.zeros_like(x, dtype=dtype)
 
 
 def eye(xp: Any, n_rows: Any, n_cols: Any = None, k: int = 0, dtype: Any = None, device: Any = None) -> Any:
-    """A matrix with ones on a diagonal, zeros elsewhere."""
+    """A matrix with ones on diagonal ``k`` and zeros elsewhere."""
     rows = xp.expand_dims(xp.arange(n_rows), axis=1)
     columns = xp.arange(n_rows if n_cols is None else n_cols)
     return xp.astype(columns == rows + k, dtype or "float64")
@@ -89,12 +89,12 @@ def eye(xp: Any, n_rows: Any, n_cols: Any = None, k: int = 0, dtype: Any = None,
 def linspace(
     xp: Any, start: float, stop: float, num: int, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Any:
-    """``num`` numbers at equal distances."""
+    """``num`` evenly spaced numbers from ``start`` to ``stop``."""
     return xp.asarray(np.linspace(start, stop, num, endpoint=endpoint), dtype=dtype)
 
 
 def meshgrid(xp: Any, *arrays: Any, indexing: str = "xy") -> list[Any]:
-    """The coordinates of a grid, from those along each axis."""
+    """The coordinate arrays of a grid, from the coordinates along each axis."""
     order = list(range(len(arrays)))
     if indexing == "xy" and len(order) > 1:
         order[:2] = [1, 0]
@@ -104,19 +104,19 @@ def meshgrid(xp: Any, *arrays: Any, indexing: str = "xy") -> list[Any]:
 
 
 def _beside_diagonal(xp: Any, x: Any, k: int) -> tuple[Any, Any]:
-    """The numbers of the columns, and of the column on diagonal ``k`` of each row."""
+    """The column indices, and for each row the column index of diagonal ``k``."""
     rows = xp.expand_dims(xp.arange(x.shape[-2]), axis=1)
     return xp.expand_dims(xp.arange(x.shape[-1]), axis=0), rows + k
 
 
 def tril(xp: Any, x: Any, k: int = 0) -> Any:
-    """``x`` on and below a diagonal, zeros above it."""
+    """``x`` on and below diagonal ``k``, zeros above it."""
     column, diagonal = _beside_diagonal(xp, x, k)
     return xp.where(column <= diagonal, x, xp.zeros_like(x))
 
 
 def triu(xp: Any, x: Any, k: int = 0) -> Any:
-    """``x`` on and above a diagonal, zeros below it."""
+    """``x`` on and above diagonal ``k``, zeros below it."""
     column, diagonal = _beside_diagonal(xp, x, k)
     return xp.where(column >= diagonal, x, xp.zeros_like(x))
 
@@ -125,7 +125,7 @@ def triu(xp: Any, x: Any, k: int = 0) -> Any:
 
 
 def positive(xp: Any, x: Any) -> Any:
-    """``x`` as it is."""
+    """``x`` itself."""
     return x
 
 
@@ -145,7 +145,7 @@ def log10(xp: Any, x: Any) -> Any:
 
 
 def hypot(xp: Any, x1: Any, x2: Any) -> Any:
-    """The root of the sum of two squares, which do not overflow."""
+    """The square root of the sum of two squares, computed without overflow of the squares."""
     x1, x2 = xp.abs(x1), xp.abs(x2)
     large, small = xp.maximum(x1, x2), xp.minimum(x1, x2)
     ratio = small / xp.where(large > 0, large, xp.ones_like(large))
@@ -154,12 +154,12 @@ def hypot(xp: Any, x1: Any, x2: Any) -> Any:
 
 
 def signbit(xp: Any, x: Any) -> Any:
-    """True where the sign is negative, that of -0.0 too."""
+    """True for elements with a negative sign, including -0.0."""
     return xp.copysign(xp.ones_like(x), x) < 0
 
 
 def diff(xp: Any, x: Any, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
-    """The differences of neighbours, ``n`` times."""
+    """The differences of adjacent elements, taken ``n`` times."""
     parts = [part for part in (prepend, x, append) if part is not None]
     x = xp.concat(parts, axis=axis)
     before = (slice(None),) * (axis % x.ndim)
@@ -172,12 +172,12 @@ def diff(xp: Any, x: Any, axis: int = -1, n: int = 1, prepend: Any = None, appen
 
 
 def _several(axis: Any) -> tuple[Any, ...]:
-    """Axes that may be given as one."""
+    """``axis``, one axis or several, as a tuple."""
     return tuple(cast("Sequence[Any]", axis)) if isinstance(axis, tuple | list) else (axis,)
 
 
 def roll(xp: Any, x: Any, shift: Any, axis: Any = None) -> Any:
-    """``x`` with what is pushed beyond one end coming in at the other."""
+    """``x`` with its elements shifted along axes; elements beyond one end come back at the other."""
     if axis is None:
         return xp.reshape(roll(xp, xp.reshape(x, (-1,)), shift, 0), x.shape)
     axes = _several(axis)
@@ -189,7 +189,7 @@ def roll(xp: Any, x: Any, shift: Any, axis: Any = None) -> Any:
 
 
 def unstack(xp: Any, x: Any, axis: int = 0) -> tuple[Any, ...]:
-    """The slices along an axis, whose size must be known."""
+    """The slices along an axis. The size of the axis must be known."""
     size = x.shape[axis]
     if not isinstance(size, int):
         raise DecomposeError("xp.unstack gives as many arrays as the axis is long, which must be known")
@@ -201,12 +201,12 @@ def unstack(xp: Any, x: Any, axis: int = 0) -> tuple[Any, ...]:
 
 
 def sort(xp: Any, x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """The elements in order."""
+    """The elements, sorted along an axis."""
     return xp.take_along_axis(x, xp.argsort(x, axis=axis, descending=descending), axis=axis)
 
 
 def searchsorted(xp: Any, x1: Any, x2: Any, side: str = "left", sorter: Any = None) -> Any:
-    """The positions of ``x2`` in the ordered ``x1``."""
+    """The positions of ``x2`` in the sorted ``x1``."""
     ordered = x1 if sorter is None else xp.take(x1, sorter, axis=0)
     return xp.emit(ops.bucketize(x2.expr, ordered.expr, right=side == "right"))
 
@@ -217,16 +217,16 @@ def count_nonzero(xp: Any, x: Any, axis: Any = None, keepdims: bool = False) -> 
 
 
 def nonzero(xp: Any, x: Any) -> tuple[Any, ...]:
-    """The indices of the elements that are not 0; their number is known at run time."""
+    """The indices of the elements that are not 0; their number is only known at run time."""
     places = xp.emit(ops.nonzero(x.expr))
     return tuple([xp.astype(places[axis, ...], "int64") for axis in range(x.ndim)])
 
 
-# --- folding
+# --- reductions
 
 
 def var(xp: Any, x: Any, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The mean of the squared distances to the mean, over a number of elements that ``correction`` lessens."""
+    """The variance: the sum of the squared distances to the mean, divided by the element count minus ``correction``."""
     distance = x - xp.mean(x, axis=axis, keepdims=True)
     squares = distance * distance
     if not correction:
@@ -241,7 +241,7 @@ def var(xp: Any, x: Any, axis: Any = None, correction: float = 0.0, keepdims: bo
 
 
 def std(xp: Any, x: Any, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The root of `var`."""
+    """The standard deviation: the square root of `var`."""
     return xp.sqrt(var(xp, x, axis, correction, keepdims))
 
 
@@ -254,7 +254,7 @@ def vecdot(xp: Any, x1: Any, x2: Any, axis: int = -1) -> Any:
 
 
 def tensordot(xp: Any, x1: Any, x2: Any, axes: Any = 2) -> Any:
-    """The sums of products over axes of both: the last ones of the first and the first ones of the second, or named."""
+    """The sums of products over axes of both: the last ``axes`` of ``x1`` and the first of ``x2``, or two lists."""
     if isinstance(axes, int):
         axes = (tuple(range(x1.ndim - axes, x1.ndim)), tuple(range(axes)))
     left, right = list(ascii_letters[: x1.ndim]), list(ascii_letters[x1.ndim : x1.ndim + x2.ndim])
@@ -266,12 +266,12 @@ def tensordot(xp: Any, x1: Any, x2: Any, axes: Any = 2) -> Any:
 
 
 def outer(xp: Any, x1: Any, x2: Any) -> Any:
-    """The products of each element of a vector with each of another."""
+    """The outer product of two vectors."""
     return xp.expand_dims(x1, axis=1) * xp.expand_dims(x2, axis=0)
 
 
 def vector_norm(xp: Any, x: Any, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Any:
-    """The norm of vectors along axes."""
+    """The norm of order ``ord`` of the vectors along axes."""
     size = xp.abs(x)
     if ord == 2:
         return xp.sqrt(xp.sum(size * size, axis=axis, keepdims=keepdims))
@@ -283,7 +283,7 @@ def vector_norm(xp: Any, x: Any, axis: Any = None, keepdims: bool = False, ord: 
 
 
 def diagonal(xp: Any, x: Any, offset: int = 0) -> Any:
-    """The elements on a diagonal of matrices, whose sizes must be known."""
+    """The elements on a diagonal of matrices. Their sizes must be known."""
     rows, columns = x.shape[-2:]
     if not (isinstance(rows, int) and isinstance(columns, int)):
         raise DecomposeError("xp.linalg.diagonal is as long as the matrices say, whose sizes must be known")
@@ -294,17 +294,17 @@ def diagonal(xp: Any, x: Any, offset: int = 0) -> Any:
 
 
 def trace(xp: Any, x: Any, offset: int = 0, dtype: Any = None) -> Any:
-    """The sums over a diagonal of matrices."""
+    """The sum of the elements on a diagonal of matrices."""
     return xp.sum(diagonal(xp, x, offset), axis=-1, dtype=dtype)
 
 
 def matmul(xp: Any, x1: Any, x2: Any) -> Any:
-    """The product of matrices."""
+    """The matrix product."""
     return xp.matmul(x1, x2)
 
 
 def matrix_transpose(xp: Any, x: Any) -> Any:
-    """Matrices with their axes swapped."""
+    """Matrices with their last two axes swapped."""
     return xp.matrix_transpose(x)
 
 
@@ -340,8 +340,8 @@ _ALL: Final[tuple[Callable[..., Any], ...]] = (
     vecdot,
 )
 FUNCTIONS: Final = {function.__name__: function for function in _ALL}
-"""By name, those of the namespace itself."""
+"""The functions of the namespace itself, by name."""
 
 _MATRICES = (diagonal, matmul, matrix_transpose, outer, tensordot, trace, vecdot, vector_norm)
 LINEAR_ALGEBRA: Final = {function.__name__: function for function in _MATRICES}
-"""By name, those of ``xp.linalg``."""
+"""The functions of ``xp.linalg``, by name."""

@@ -1,9 +1,9 @@
-"""The Python array API over expressions: running an operator's meaning on it writes a program.
+"""The Python array API over expressions: running an operator's reference semantics on it writes a program.
 
-The meaning of a composite operator is a function over an array namespace ``xp``. On NumPy it computes; on a
-`ProgramNamespace` each array is an expression, and each function calls an operator of the vocabulary, whose type rule
-tells the shape of the result. Where the calls are written down is up to a `ProgramRecorder`: bindings of a function, or
-nodes of a file. Composite operators are not called here, so decomposing what comes out ends soon.
+The reference of a composite operator is a function over an array namespace ``xp``. On NumPy it computes values. On a
+`ProgramNamespace`, each array is an expression, and each function calls an operator of the vocabulary, whose type rule
+gives the shape of the result. A `ProgramRecorder` stores the calls, for example as bindings of a function or nodes of a
+file. The functions here call no composite operators, so repeated decomposition ends soon.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .program_functions import FUNCTIONS, LINEAR_ALGEBRA
 from .semantics import PROGRAM as NAME
 
 _MOST_LISTED: Final = 1 << 20
-"""A range of more numbers is computed where the program runs: it could take any memory to list it."""
+"""A range of more numbers is computed at run time, since a constant could take any amount of memory."""
 
 
 class _InPlace:
-    """Writes nothing down: calls stay operands of each other."""
+    """A recorder that binds nothing: calls stay operands of each other."""
 
     __slots__ = ()
 
@@ -45,16 +45,16 @@ class _InPlace:
 
 
 def over_expressions(function: Callable[..., ProgramArray], *operands: Expr) -> Expr:
-    """``function(xp, *arrays)``, written for any array namespace, as one expression of ``operands``.
+    """``function(xp, *arrays)``, written for any array namespace, as one expression over ``operands``.
 
-    Raises `DecomposeError` where it takes sizes that are not known.
+    Raises `DecomposeError` if it needs sizes that are not known.
     """
     recorder = _InPlace()
     return function(ProgramNamespace(recorder), *[ProgramArray(recorder, operand) for operand in operands]).expr
 
 
 class _Ufunc:
-    """A function of two arrays that also folds updates into rows, as NumPy's ``ufunc.at``."""
+    """A function of two arrays that can also update rows, as NumPy's ``ufunc.at``."""
 
     __slots__ = ("_function", "_namespace", "_reduction")
 
@@ -67,7 +67,7 @@ class _Ufunc:
         return self._namespace.both(self._function, x1, x2)
 
     def at(self, data: ProgramArray, rows: ProgramArray, updates: ProgramArray) -> None:
-        """``data[rows] = function(data[rows], updates)``, every update counting."""
+        """Set ``data[rows] = function(data[rows], updates)``, applying every update, even to the same row."""
         data.put(rows, updates, self._reduction)
 
 
@@ -140,7 +140,7 @@ _WITH_OPTIONS: Final[dict[str, Callable[..., Expr]]] = {
     "squeeze": ops.squeeze,
     "tile": ops.tile,
 }
-"""Functions of an array, whose options are those of the operator: axes, whether these are kept, and the like."""
+"""Functions of one array with the same options as the operator, such as ``axis`` and ``keepdims``."""
 _FOLDINGS: Final[dict[str, tuple[Callable[..., Expr], str]]] = {
     "add": (ops.add, "add"),
     "multiply": (ops.multiply, "mul"),
@@ -150,14 +150,14 @@ _FOLDINGS: Final[dict[str, tuple[Callable[..., Expr], str]]] = {
 
 
 def _summed(dtype: str) -> str:
-    """The dtype that a sum over elements of ``dtype`` has by default."""
+    """The default dtype of a sum over elements of ``dtype``."""
     if is_bool(dtype) or (is_integer(dtype) and not is_unsigned(dtype)):
         return "int64"
     return "uint64" if is_integer(dtype) else dtype
 
 
 class ProgramNamespace:
-    """The functions of the array API over `ProgramArray`: those that are one operator, and `program_functions`."""
+    """The functions of the array API over `ProgramArray`: single operators, and those of `program_functions`."""
 
     __name__ = NAME
     e, inf, nan, newaxis, pi = e, inf, nan, None, pi
@@ -193,7 +193,7 @@ class ProgramNamespace:
         return x.expr if isinstance(x, ProgramArray) else const(np.asarray(x))
 
     def size_of(self, x: ProgramArray) -> SymVar:
-        """The number that ``x``, of one element, holds as the program runs, by a name."""
+        """A new size variable for the number in ``x``, an array of one element, which is known at run time."""
         variable = SymVar("size")
         number = self.reshape(self.astype(x, "int64"), (1,))
         shape = self._recorder.emit(ops.tensor_to_shape(number.expr))
@@ -206,19 +206,19 @@ class ProgramNamespace:
         return self.emit(op(*exprs, **attributes))
 
     def one(self, function: Callable[..., Expr], x: Any, *options: Any, **named: Any) -> ProgramArray:
-        """A function of one array."""
+        """The value of a function of one array."""
         return self.emit(function(self.expr(x), *options, **named))
 
     def both(self, function: Callable[..., Expr], x1: Any, x2: Any) -> ProgramArray:
-        """A function of two arrays, of which one may be a number."""
+        """The value of a function of two arrays, one of which may be a number."""
         if not isinstance(x1, ProgramArray):
             return self.emit(function(x2.beside(x1), x2.expr))
         return x1.combined(function, x2)
 
-    # --- making arrays
+    # --- creation
 
     def asarray(self, value: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> ProgramArray:
-        """``value`` as an array; sequences of sizes may hold symbolic ones."""
+        """``value`` as an array; a size, or a sequence of sizes, may be symbolic."""
         if isinstance(value, ProgramArray):
             return value if dtype is None else self.astype(value, dtype)
         several = isinstance(value, list | tuple)
@@ -230,13 +230,13 @@ class ProgramNamespace:
         return ProgramArray(self._recorder, const(np.asarray(value), dtype))
 
     def array(self, x: ProgramArray) -> ProgramArray:
-        """A copy, which may be written to."""
+        """A copy of ``x`` that can be written to."""
         return ProgramArray(self._recorder, x.expr)
 
     def arange(
         self, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, device: Any = None
     ) -> ProgramArray:
-        """The numbers from ``start``, or 0, up to ``stop``."""
+        """The numbers from ``start`` (by default 0) up to ``stop``, without it."""
         first, last = (0, start) if stop is None else (start, stop)
         bounds = (first, last, step)
         if not any(isinstance(bound, SymExpr) for bound in bounds) and abs(last - first) <= _MOST_LISTED * abs(step):
@@ -245,7 +245,7 @@ class ProgramNamespace:
         return self.emit(ops.arange(first, last, step, dtype=dtype or "int64"))
 
     def full(self, shape: Any, value: float, dtype: Any = None, device: Any = None) -> ProgramArray:
-        """An array of one number."""
+        """An array filled with one number."""
         several = isinstance(shape, tuple | list)
         sizes: Sequence[Any] = cast("Sequence[Any]", shape) if several else (shape,)
         return self.emit(ops.full(ShapeExpr(sizes), const(np.asarray(value), dtype), dtype))
@@ -254,7 +254,7 @@ class ProgramNamespace:
     ones = partialmethod(full, value=1)
 
     def full_like(self, x: ProgramArray, value: float, dtype: Any = None) -> ProgramArray:
-        """An array of one number, of the shape of ``x``."""
+        """An array of the shape of ``x``, filled with one number."""
         return self.emit(ops.full_like(x.expr, const(np.asarray(value), dtype or x.dtype), dtype or x.dtype))
 
     zeros_like = partialmethod(full_like, value=0)
@@ -263,11 +263,11 @@ class ProgramNamespace:
     # --- elementwise
 
     def astype(self, x: ProgramArray, dtype: Any) -> ProgramArray:
-        """``x`` in another dtype."""
+        """``x`` cast to another dtype."""
         return x if as_dtype(dtype) == x.dtype else self.emit(ops.astype(x.expr, as_dtype(dtype)))
 
     def where(self, condition: ProgramArray, x1: Any, x2: Any) -> ProgramArray:
-        """``x1`` where the condition holds, else ``x2``; one of them may be a number."""
+        """Elements of ``x1`` where the condition is true, else of ``x2``; one of them may be a number."""
         if not isinstance(x1, ProgramArray):
             if not isinstance(x2, ProgramArray):
                 raise DecomposeError("of what xp.where chooses from, one is an array: xp.full_like(x, number)")
@@ -275,12 +275,12 @@ class ProgramNamespace:
         return x1.combined(partial(ops.where, condition.expr), x2)
 
     def clip(self, x: ProgramArray, min: Any = None, max: Any = None) -> ProgramArray:
-        """``x`` limited to an interval, either end of which may be open."""
+        """``x`` limited to an interval; None leaves an end open."""
         x = x if min is None else self.maximum(x, min)
         return x if max is None else self.minimum(x, max)
 
     def log1p(self, x: ProgramArray) -> ProgramArray:
-        """``log(1 + x)``, exact for small ``x`` too: the rounding of ``1 + x`` is divided out."""
+        """``log(1 + x)``, also accurate for small ``x``: the rounding of ``1 + x`` is corrected by a division."""
         one = x + 1.0
         rest = one - 1.0
         is_lost = rest == 0.0
@@ -288,7 +288,7 @@ class ProgramNamespace:
         return self.where(is_lost, x, self.log(one) * (x / divisor))
 
     def expm1(self, x: ProgramArray) -> ProgramArray:
-        """``exp(x) - 1``, exact for small ``x`` too: the rounding of ``exp(x)`` is divided out."""
+        """``exp(x) - 1``, also accurate for small ``x``: the rounding of ``exp(x)`` is corrected by a division."""
         power = self.exp(x)
         rest = power - 1.0
         near = self.abs(x) < 0.5
@@ -296,7 +296,7 @@ class ProgramNamespace:
         return self.where(near, self.where(rest == 0.0, x, rest * x / self.log(inner)), rest)
 
     def erfc(self, x: ProgramArray) -> ProgramArray:
-        """The difference of the error function to 1; of large ``x`` the difference, which cancels."""
+        """``1 - erf(x)``. It is inaccurate for large ``x``, where the difference cancels."""
         return 1.0 - self.one(ops.erf, x)
 
     def copysign(self, x1: ProgramArray, x2: ProgramArray) -> ProgramArray:
@@ -308,7 +308,7 @@ class ProgramNamespace:
     # --- arrangement
 
     def reshape(self, x: ProgramArray, shape: Any) -> ProgramArray:
-        """``x`` in another shape, of which one size may be -1."""
+        """``x`` in another shape; one size may be -1."""
         return self.emit(ops.reshape(x.expr, ShapeExpr(()) if shape == () else list(shape)))
 
     def matrix_transpose(self, x: ProgramArray) -> ProgramArray:
@@ -316,61 +316,61 @@ class ProgramNamespace:
         return x.mT
 
     def moveaxis(self, x: ProgramArray, source: int, destination: int) -> ProgramArray:
-        """``x`` with one axis in another place."""
+        """``x`` with one axis moved to another position."""
         order = [axis for axis in range(x.ndim) if axis != source % x.ndim]
         order.insert(destination % x.ndim, source % x.ndim)
         return self.permute_dims(x, order)
 
     def expand_dims(self, x: ProgramArray, axis: int = 0) -> ProgramArray:
-        """``x`` with an axis of size 1 more."""
+        """``x`` with a new axis of size 1."""
         return self.emit(ops.expand_dims(x.expr, axis))
 
     def broadcast_to(self, x: ProgramArray, shape: Any) -> ProgramArray:
-        """``x`` repeated to a shape."""
+        """``x`` broadcast to a shape."""
         return x if x.shape == tuple(shape) else self.emit(ops.broadcast_to(x.expr, ShapeExpr(shape)))
 
     def broadcast_arrays(self, *arrays: ProgramArray) -> list[ProgramArray]:
-        """The arrays, each repeated to their common shape."""
+        """The arrays, each broadcast to their common shape."""
         total = arrays[0]
         for array in arrays[1:]:
             total = total + array
         return [self.broadcast_to(array, total.shape) for array in arrays]
 
     def concat(self, arrays: Sequence[ProgramArray], axis: int | None = 0) -> ProgramArray:
-        """Arrays one after another."""
+        """Arrays joined along an axis."""
         return arrays[0] if len(arrays) == 1 else self.emit(ops.concat([x.expr for x in arrays], axis))
 
     def stack(self, arrays: Sequence[ProgramArray], axis: int = 0) -> ProgramArray:
-        """Arrays one after another along a new axis."""
+        """Arrays joined along a new axis."""
         return self.emit(ops.stack([x.expr for x in arrays], axis))
 
     def flip(self, x: ProgramArray, axis: int | Sequence[int] | None = None) -> ProgramArray:
-        """``x`` in reverse order along axes, or along all."""
+        """``x`` in reverse order along axes, by default along all."""
         axes = range(x.ndim) if axis is None else axis
         for one in axes if isinstance(axes, Sequence) else (axes,):
             x = self.emit(ops.flip(x.expr, one))
         return x
 
     def take(self, x: ProgramArray, indices: ProgramArray, axis: int | None = None) -> ProgramArray:
-        """Elements of ``x`` by number, along an axis, which may be left out if there is but one."""
+        """Elements of ``x`` at ``indices`` along an axis. The axis may be omitted if ``x`` has only one."""
         return self.emit(ops.take(x.expr, indices.expr, axis=axis))
 
     def take_along_axis(self, x: ProgramArray, indices: ProgramArray, axis: int = -1) -> ProgramArray:
-        """One element of ``x`` for each index."""
+        """One element of ``x`` for each index, along an axis."""
         return self.emit(ops.gather_elements(x.expr, indices.expr, axis % x.ndim))
 
-    # --- folding
+    # --- reductions
 
     def _total(
         self, function: Callable[..., Expr], x: ProgramArray, axis: Any = None, dtype: Any = None, **options: Any
     ) -> ProgramArray:
-        """A total over axes, in ``dtype``, or in that of ``x``, where integers become as wide as there are."""
+        """A sum or product over axes, in ``dtype``; by default in that of ``x``, with integers widened to 64 bits."""
         return self.one(function, self.astype(x, dtype or _summed(x.dtype)), axis, **options)
 
     def _verdict(
         self, function: Callable[..., Expr], x: ProgramArray, axis: Any = None, keepdims: bool = False
     ) -> ProgramArray:
-        """The greatest, or the least, of what is true of elements over axes: whether they are other than 0."""
+        """The maximum or minimum over axes of the truth values of the elements, which are true if not 0."""
         return self.one(function, self.astype(x, "bool"), axis, keepdims)
 
     sum = partialmethod(_total, ops.sum)
@@ -379,7 +379,7 @@ class ProgramNamespace:
     all = partialmethod(_verdict, ops.min)
 
     def argsort(self, x: ProgramArray, axis: int = -1, descending: bool = False, stable: bool = True) -> ProgramArray:
-        """The indices that sort the elements."""
+        """The indices that sort the elements along an axis."""
         return self.emit(ops.argsort(x.expr, axis, descending, dtype="int64"))
 
     def _running(
@@ -391,7 +391,7 @@ class ProgramNamespace:
         dtype: Any = None,
         include_initial: bool = False,
     ) -> ProgramArray:
-        """Running totals; the one before all elements, ``first``, is among them if it is included."""
+        """The running totals along an axis; with ``include_initial``, the value ``first`` stands before them."""
         along = 0 if axis is None else axis % x.ndim
         found = self._total(function, x, along, dtype)
         if not include_initial:
@@ -403,5 +403,5 @@ class ProgramNamespace:
     cumulative_prod = partialmethod(_running, ops.cumprod, 1)
 
     def einsum(self, subscripts: str, *arrays: ProgramArray) -> ProgramArray:
-        """Einstein's sum."""
+        """The Einstein summation."""
         return self.emit(ops.einsum([x.expr for x in arrays], subscripts))

@@ -1,7 +1,7 @@
-"""An operator declared by the function that people call: its parameters are the operands and the attributes.
+"""Operators declared by the function that people call: its parameters are the operands and the attributes.
 
-So their names, order and defaults stand once, where people read them. The annotation of a parameter, as it is written,
-says which of the two it is, and which form an argument is brought into.
+So names, order and defaults are stated once, where people read them. The text of a parameter's annotation
+decides if it is an operand or an attribute, and how an argument is converted.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Dtype: TypeAlias = Any
 """An attribute that names a dtype, or None."""
 
 ResultDtype: TypeAlias = str | None
-"""An attribute that names a dtype, or None or "void" for that of the operands."""
+"""An attribute that names a dtype; None or "void" means the dtype of the operands."""
 
 ResultLayout: TypeAlias = str | None
-"""An attribute that names the layout of the result, or None for that of the first operand."""
+"""An attribute that names the layout of the result; None means the layout of the first operand."""
 
 SpatialSizes: TypeAlias = "Dim | Expr | Sequence[Dim]"
 """An operand that holds one size for all spatial axes, or one for each."""
@@ -49,13 +49,13 @@ Spatial: TypeAlias = int | Sequence[int]
 """An attribute of one int for all spatial axes, or one for each."""
 
 Text: TypeAlias = Any
-"""An attribute that is kept as the text of what is given."""
+"""An attribute that is stored as the text (``str``) of the argument."""
 
 Padding: TypeAlias = int | Sequence[int]
-"""An attribute of one int, of one for each spatial axis, or of all befores and then all afters."""
+"""An attribute of one int, of one per spatial axis, or of all widths before the axes followed by all widths after."""
 
 Number: TypeAlias = Expr | float | SymExpr
-"""An operand that is a number, and no tensor."""
+"""An operand that is a number, not a tensor."""
 
 Scalars: TypeAlias = Expr | Sequence["Dim | Expr"]
 """An operand that is a tuple of ints or sizes."""
@@ -126,13 +126,13 @@ def declares(
 ) -> Callable[[_F], _F]:
     """Declare the operator ``name`` by the decorated function, whose body is a docstring and ``...``.
 
-    Parameters that hold expressions are operands (one with the default None may be left out); all others are
-    attributes. The function that comes out brings its arguments into the form that their annotations say, and gives the
-    call. An operator over ``rank`` spatial axes may be one of several that a function makes, with the text ``doc``.
-    ``forms`` has the forms of annotations that no other operator has; ``named`` says which operands the operator names
-    otherwise than the function; ``order`` is the order of the attributes in texts, if it is another than that of the
-    parameters; ``prepare(attributes, *operands)``, where one of these depends on others, gives the operands anew, and
-    may change the attributes; ``facts`` are those of `Op`. Raises `IRError` for an annotation without a form.
+    Parameters that hold expressions are operands (optional if their default is None); all others are attributes. The
+    resulting function converts its arguments to the forms of their annotations, and returns the call. ``rank`` is the
+    number of spatial axes. ``doc`` is the docstring, if one function declares several operators. ``forms`` are forms of
+    annotations that only this operator uses. ``named`` maps parameters to the names of the operator's operands, if
+    these differ. ``order`` is the order of the attributes in texts, if it differs from that of the parameters.
+    ``prepare(attributes, *operands)`` returns new operands and may change the attributes, if one depends on another.
+    ``facts`` are passed to `Op`. Raises `IRError` for an annotation without a form.
     """
     known = {**_ATTRIBUTES, **_spatial(rank), **{annotation: _held(form) for annotation, form in (forms or {}).items()}}
     known_operands: dict[str, Form | None] = {
@@ -161,9 +161,9 @@ class _Signature(NamedTuple):
     operands: list[tuple[str, Any, Form | None]]
     """The name, default and form of each operand; `Parameter.empty` for no default, None for no form."""
     attributes: list[tuple[str, Any, Any, Form]]
-    """The name of each attribute, its default as it is written and in its form (`REQUIRED` for none), and its form."""
+    """The name, the default, the converted default (`REQUIRED` if there is none) and the form of each attribute."""
     result_layouts: list[tuple[str, str]]
-    """The attributes that are by default another one."""
+    """Pairs of a result's layout and the data layout that is its default."""
 
 
 def _signature(
@@ -195,7 +195,7 @@ def _caller(
     values_at_first: Mapping[str, Any],
     prepare: Callable[..., tuple[Any, ...]] | None,
 ) -> Callable[..., Call]:
-    """The function that brings its arguments into their forms and gives the call; all else is worked out here, once."""
+    """The public function, which converts its arguments and returns the call. All else is computed here, once."""
     name, count = op.name, len(given.operands)
     required = [default is Parameter.empty for _, default, *_ in (*given.operands, *given.attributes)]
     least, most = sum(required), len(required)
@@ -205,7 +205,7 @@ def _caller(
 
     def call(*args: Any, **keywords: Any) -> Call:
         if keywords or not least <= len(args) <= most:
-            function(*args, **keywords)  # it refuses arguments that it has no parameters for
+            function(*args, **keywords)  # raises TypeError for arguments that match no parameter
         if len(args) < count:
             args += tuple([keywords.pop(operand, default) for operand, default, _ in given.operands[len(args) :]])
         operands = args[:count]
@@ -230,12 +230,12 @@ def _caller(
 
 
 def _held(form: Form) -> Form:
-    """``form``, with its values as calls hold them: lists as tuples."""
+    """``form``, with its values in the form that calls store: lists become tuples."""
     return lambda value, op_name, name: held_attribute(op_name, name, form(value, op_name, name))
 
 
 def _parameters(function: Callable[..., Call]) -> tuple[dict[str, str], dict[str, Any]]:
-    """The annotations and the defaults of parameters of ``function``; `inspect.signature` takes 20 times as long."""
+    """The annotations and the defaults of the parameters of ``function``; 20 times as fast as `inspect.signature`."""
     assert isinstance(function, FunctionType)
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -255,5 +255,5 @@ def _form(op_name: str, parameter: str, annotation: str, known: Mapping[str, For
 
 
 def operator_of(function: Callable[..., Call]) -> Op:
-    """The operator that `declares` made of ``function``."""
+    """The operator that `declares` made from ``function``."""
     return _DECLARED[function]

@@ -1,8 +1,8 @@
-"""The row of an operator: all that it declares, in one place.
+"""The declaration of an operator, in one place.
 
 About a hundred operators are primitives. Each consumer of programs (engine, writer of files, gradient, cost model) has
 a row for every one of them. All other operators are composites: functions over an array namespace, declared as `Op`
-with no more than a type rule and that function, which a consumer without a row for them takes as a program of
+with only a type rule and that function. A consumer without a row for a composite uses its program of
 primitives (`decompose`).
 """
 
@@ -21,7 +21,7 @@ _F = TypeVar("_F", bound=Callable[..., Call])
 
 
 class FewFacts(TypedDict, total=False):
-    """The facts that most operators leave to their defaults; see `Op`."""
+    """The facts for which most operators have the defaults; see `Op`."""
 
     precision: Precision | None
     cost: CostRule | None
@@ -32,7 +32,7 @@ class FewFacts(TypedDict, total=False):
 
 
 class Facts(FewFacts, total=False):
-    """The declaration of an operator beside its name, operands and attributes; see `Op`."""
+    """The facts of an operator's declaration besides its name, operands and attributes; see `Op`."""
 
     infer: Required[TypeRule]
     reference: Reference | None
@@ -47,7 +47,7 @@ def declared(
     primitive: bool = False,
     **facts: Unpack[Facts],
 ) -> Op:
-    """The operator of these facts; one without a ``gradient`` may get it from another module (`Op.define_gradient`)."""
+    """Declare an operator. Without a ``gradient``, another module may add one (`Op.define_gradient`)."""
     given: dict[str, Any] = {**facts}
     gradient = given.pop("gradient", None)
     op = Op(name, operands, attributes, primitive=primitive, **given)
@@ -59,30 +59,30 @@ def declared(
 primitive: Final = partial(declared, primitive=True)
 
 
-# --- the function that people call, for families of operators that take the same arguments
+# --- the public functions of families of operators with the same arguments
 
 
 def published(function: _F, op: Op, doc: str) -> _F:
-    """``function`` under the public name of ``op``, ``regraft.op.nn.relu`` for ``relax.nn.relu``, with its text."""
+    """``function`` with ``doc`` as its docstring, named as ``op``: ``regraft.op.nn.relu`` for ``relax.nn.relu``."""
     room, _, name = op.name.replace("relax", "regraft.op", 1).rpartition(".")
     function.__module__, function.__name__, function.__qualname__, function.__doc__ = room, name, name, doc
     return function
 
 
 class UnaryFunction(Protocol):
-    """A call of an operator of one tensor."""
+    """The public function of an operator of one tensor."""
 
     def __call__(self, x: Expr) -> Call:
-        """The operator, called with ``x``; raises `OpTypeError` for an operand that it does not take."""
+        """A call of the operator with ``x``. Raises `OpTypeError` for a wrong operand."""
         ...
 
 
 Share = Callable[[Expr, Expr, Expr], Expr]
-"""``share(adjoint, x, output)``: what comes to the operand ``x`` of an elementwise operator of one tensor."""
+"""``share(adjoint, x, output)``: the share of the operand ``x`` in the adjoint of an operator of one tensor."""
 
 
 def of_one(share: Share) -> GradientRule:
-    """The gradient of an operator of one tensor."""
+    """The gradient rule of an operator of one tensor."""
     return lambda call, output, adjoint: [share(adjoint, call.args[0], output)]
 
 
@@ -100,10 +100,10 @@ def unary(
     share: Share | None = None,
     **facts: Unpack[FewFacts],
 ) -> UnaryFunction:
-    """A primitive of one tensor without attributes, and the function that people call.
+    """Declare a primitive of one tensor without attributes. Returns its public function.
 
-    Its text is made of ``says`` and ``note``, of what it ``follows`` (by default NumPy's function of that name), of the
-    elements that it takes (``of``; by default those of its type rule), and of the type of its ``result``.
+    The function's docstring is made of ``says``, ``note``, ``follows`` (by default NumPy's function of the same name),
+    ``of`` (the accepted elements, by default those of the type rule) and ``result`` (the type of the result).
     """
     if share is not None:
         facts["gradient"] = of_one(share)
@@ -133,9 +133,9 @@ def binary(
     primitive: bool = True,
     **facts: Unpack[FewFacts],
 ):
-    """An operator of two tensors without attributes, and the function that people call; its text is made as `unary`'s.
+    """Declare an operator of two tensors without attributes. Returns its public function, documented as by `unary`.
 
-    ``takes``: its operands, where they are no tensors of one dtype.
+    ``takes`` describes its operands, if they are not tensors of one dtype.
     """
     names = ("x1", "x2")
     row = declared(
@@ -154,10 +154,10 @@ def binary(
 
 
 def _kinds(rule: TypeRule) -> str:
-    """The elements that operators of a type rule compute with; nothing for all."""
+    """The elements that a type rule accepts, in words; empty if it accepts all."""
     return re.split("[;:]", rule.expected)[0] if isinstance(rule, OfKinds) else ""
 
 
 def _text(name: str, says: str, follows: str | None, *rest: str) -> str:
-    """The text of an elementwise operator."""
+    """The docstring of an elementwise operator."""
     return f"{says}; follows {follows or f'``numpy.{name}``'}.\n\n    {' '.join(filter(None, rest))}\n    "

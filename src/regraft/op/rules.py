@@ -1,8 +1,8 @@
 """Common parts of type rules: reading operands, broadcasting, axes, dtypes.
 
-A type rule reads a call's operands through `tensor_operand` and its kin, which raise the operator's error
-when the operand is of another kind, and gives a type that is as precise as the operands allow: unknown in,
-unknown out.
+A type rule reads a call's operands with `tensor_operand` and similar functions, which raise the operator's error
+for an operand of another kind. It returns a type that is as precise as the operands allow: unknown operands give
+an unknown result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def tensor_operand(call: Call, index: int) -> TensorType:
 
 
 def array_operand(call: Call, index: int) -> TensorType:
-    """The type of operand ``index``, a tensor or a scalar: a scalar is a tensor of rank 0."""
+    """The type of operand ``index``, a tensor or a scalar; a scalar counts as a tensor of rank 0."""
     ty = call.args[index].ty
     if type(ty) is TensorType:
         return ty
@@ -63,7 +63,7 @@ def shape_operand(call: Call, index: int) -> ShapeType:
 
 
 def scalar_operand(call: Call, index: int) -> PrimType:
-    """The type of operand ``index``, which must be a scalar that is no tensor."""
+    """The type of operand ``index``, which must be a scalar, not a tensor."""
     ty = call.args[index].ty
     if not isinstance(ty, PrimType):
         raise wrong_operand(call, index, "a number, or R.prim_value of one")
@@ -71,7 +71,7 @@ def scalar_operand(call: Call, index: int) -> PrimType:
 
 
 def integer_operand(call: Call, index: int) -> Dim | None:
-    """The value of operand ``index``, which must be an integer, no tensor; None when it is not known."""
+    """The value of operand ``index``, which must be an integer scalar, not a tensor; None if it is not known."""
     ty = scalar_operand(call, index)
     if not is_integer(ty.dtype):
         raise wrong_operand(call, index, "an integer")
@@ -80,7 +80,7 @@ def integer_operand(call: Call, index: int) -> Dim | None:
 
 
 def tensor_of_shape(shape: ShapeType, dtype: str | None) -> TensorType:
-    """A tensor whose shape is a shape value."""
+    """The type of a tensor whose shape is a shape value of type ``shape``."""
     return TensorType(shape.values, dtype, shape.ndim)
 
 
@@ -90,7 +90,10 @@ def tensor_of_shape(shape: ShapeType, dtype: str | None) -> TensorType:
 def common_dtype(
     call: Call, indices: Iterable[int] | None = None, read: Callable[[Call, int], TensorType] = tensor_operand
 ) -> str | None:
-    """The one dtype of the tensor operands (all of them, or ``indices``); None if one is not known."""
+    """The common dtype of the tensor operands (all, or those at ``indices``); None if one is not known.
+
+    Raises `OpTypeError` if two known dtypes differ.
+    """
     known: str | None = None
     first = 0
     unknown = False
@@ -115,7 +118,7 @@ def require_kind(
     expected: str,
     read: Callable[[Call, int], TensorType] = tensor_operand,
 ) -> TensorType:
-    """The type of operand ``index``, of a dtype that is accepted (or not known); else raises what is ``expected``."""
+    """The type of operand ``index``. Raises `OpTypeError` with ``expected`` if its dtype is known and not accepted."""
     ty = read(call, index)
     if ty.dtype is not None and not accepts(ty.dtype):
         raise wrong_operand(call, index, expected)
@@ -123,19 +126,19 @@ def require_kind(
 
 
 def require_float(call: Call, index: int) -> TensorType:
-    """The type of operand ``index``, a tensor of floating dtype (or of one that is not known)."""
+    """The type of operand ``index``, a tensor of floating (or unknown) dtype."""
     return require_kind(call, index, is_float, 'a floating dtype; convert it first: R.astype(x, "float32")')
 
 
 def require_numbers(call: Call, index: int, expected: str = "numbers, not bool") -> TensorType:
-    """The type of operand ``index``, a tensor of another dtype than bool (or of one that is not known)."""
+    """The type of operand ``index``, a tensor whose dtype is not bool."""
     return require_kind(call, index, lambda dtype: not is_bool(dtype), expected)
 
 
 def require_rank(call: Call, index: int, expected: str, *ranks: int, integers: bool = False) -> TensorType:
-    """The type of operand ``index``, a tensor of one of ``ranks`` (or of one that is not known), or of integers.
+    """The type of operand ``index``, a tensor of one of ``ranks`` (or of unknown rank); with ``integers``, of integers.
 
-    Raises `OpTypeError` with what is ``expected`` of it.
+    Raises `OpTypeError` with the text ``expected`` for any other tensor.
     """
     ty = tensor_operand(call, index)
     is_other = integers and ty.dtype is not None and not is_integer(ty.dtype)
@@ -145,12 +148,12 @@ def require_rank(call: Call, index: int, expected: str, *ranks: int, integers: b
 
 
 def require_ordered(call: Call, index: int) -> TensorType:
-    """The type of operand ``index``, a tensor of real numbers or bool (or of a dtype that is not known)."""
+    """The type of operand ``index``, a tensor of real numbers or bool (or of unknown dtype)."""
     return require_kind(call, index, has_order, "real numbers or bool: complex numbers have no order")
 
 
 def has_order(dtype: str | None) -> bool:
-    """True if elements of ``dtype`` can be compared: real numbers and bool can."""
+    """True if elements of ``dtype`` have an order: for real numbers and bool."""
     return is_real(dtype) or is_bool(dtype)
 
 
@@ -160,7 +163,7 @@ def is_real(dtype: str | None) -> bool:
 
 
 def required_dtype(call: Call) -> str:
-    """The attribute ``dtype``, which must be one."""
+    """The attribute ``dtype``. Raises `OpTypeError` if it is None."""
     dtype: str | None = call.attrs.dtype
     if dtype is None:
         raise wrong_attribute(call, "dtype", 'a dtype, such as "float32"')
@@ -171,7 +174,7 @@ def required_dtype(call: Call) -> str:
 
 
 def broadcast_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...] | bool | None:
-    """NumPy's broadcast of two shapes; None when the sizes cannot tell, False when they never broadcast."""
+    """NumPy's broadcast of two shapes; None if the sizes do not determine it, False if they never broadcast."""
     if len(left) < len(right):
         left, right = right, left
     dims = list(left[: len(left) - len(right)])
@@ -184,7 +187,7 @@ def broadcast_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...]
         elif dims_equal(a, b) is False and dims_equal(a, 1) is False and dims_equal(b, 1) is False:
             return False
         elif isinstance(a, SymExpr) and isinstance(b, SymExpr) and dims_equal(a, b) is False:
-            known = False  # such as n beside n + 2: these fit where n is 1 only, and Relax leaves their result open
+            known = False  # such as n and n + 2: they only fit if one is 1, and Relax leaves the result unknown
         elif _outlasts(a, b):
             dims.append(a)
         elif _outlasts(b, a):
@@ -195,24 +198,24 @@ def broadcast_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...]
 
 
 def _outlasts(size: Dim, other: Dim) -> bool:
-    """True if the broadcast of two sizes is ``size`` wherever there is one."""
+    """True if the broadcast of two sizes is always ``size``, if they broadcast at all."""
     if dims_equal(size, 1) is False:
         return True
     if not isinstance(other, Min) or not any(operand in (size, 1) for operand in other.operands):
         return False
-    # Where ``size`` is 1, so is a cut such as min(size, 512) or min(size + n, 1).
+    # If ``size`` is 1, a minimum such as min(size, 512) or min(size + n, 1) is 1 too.
     return all(operand == size or _is_some(operand, size) for operand in other.operands)
 
 
 def _is_some(operand: Dim, size: Dim) -> bool:
-    """True if ``operand`` is 1 or more, at least where ``size`` is."""
+    """True if ``operand`` is 1 or more whenever ``size`` is."""
     return dim_at_least(operand, 1) is True or dim_at_least(operand - size, 0) is True
 
 
 def broadcast_types(
     call: Call, indices: Iterable[int] | None = None, read: Callable[[Call, int], TensorType] = tensor_operand
 ) -> tuple[tuple[Dim, ...] | None, int]:
-    """Shape and ndim of the broadcast of the tensor operands (all of them, or ``indices``)."""
+    """Shape and ndim of the broadcast of the tensor operands (all, or those at ``indices``)."""
     places = range(len(call.args)) if indices is None else [*indices]
 
     def wrong(place: int, dims: str) -> OpTypeError:
@@ -224,7 +227,7 @@ def broadcast_types(
 def broadcast_of(
     types: Iterable[TensorType], wrong: Callable[[int, str], OpTypeError]
 ) -> tuple[tuple[Dim, ...] | None, int]:
-    """Shape and ndim of what ``types`` broadcast to; the error ``wrong`` of the place of one that does not fit."""
+    """Shape and ndim of the broadcast of ``types``. Raises ``wrong(place, dims)`` for a type that does not fit."""
     dims: tuple[Dim, ...] | None = ()
     ndim = 0
     for place, ty in enumerate(types):
@@ -246,25 +249,25 @@ def format_dims(dims: Sequence[Dim]) -> str:
 
 
 def normalize_axis(call: Call, name: str, axis: int, ndim: int) -> int:
-    """Attribute ``name`` as an axis from 0 up to ``ndim`` (known), counting negative ones from the end."""
+    """``axis``, the attribute ``name``, as an axis from 0 up to ``ndim`` (known); negative axes count from the end."""
     if not -ndim <= axis < ndim:
         raise wrong_attribute(call, name, f"an axis of a tensor of {ndim} dimensions: {-ndim} to {ndim - 1}")
     return axis % ndim
 
 
 def normalize_axes(call: Call, name: str, axes: Iterable[int], ndim: int) -> tuple[int, ...]:
-    """Attribute ``name`` as axes from 0 up to ``ndim`` (known), each at most once."""
+    """``axes``, the attribute ``name``, as axes from 0 up to ``ndim`` (known), each at most once."""
     found = tuple([axis if 0 <= axis < ndim else normalize_axis(call, name, axis, ndim) for axis in axes])
     if len(set(found)) != len(found):
         raise wrong_attribute(call, name, "axes that are all different")
     return found
 
 
-# --- what defaults stand for
+# --- explicit values of defaults
 
 
 def all_axes(call: Call) -> dict[str, Any]:
-    """``axis=None`` for all axes of the first operand, where its rank is known."""
+    """The explicit value of ``axis=None``: all axes of the first operand, if its rank is known."""
     ndim = tensor_operand(call, 0).ndim
     return {} if ndim == UNKNOWN_NDIM else {"axis": tuple(range(ndim))}
 
@@ -273,17 +276,17 @@ def all_axes(call: Call) -> dict[str, Any]:
 
 
 def same_type(call: Call) -> Type:
-    """The type of the first operand: for unary operators that change neither shape nor dtype."""
+    """The type of the first operand, for unary operators that keep shape and dtype."""
     return tensor_operand(call, 0)
 
 
 def same_float_type(call: Call) -> Type:
-    """The type of the first operand, which must be of floating dtype."""
+    """The type of the first operand, whose dtype must be floating."""
     return require_float(call, 0)
 
 
 def broadcast_rule(call: Call) -> Type:
-    """All operands of one dtype, broadcast together; scalars are tensors of rank 0, and give a scalar by themselves."""
+    """The type for operands of one dtype that broadcast: a scalar if all are scalars, else a tensor."""
     first = call.args[0].ty
     if len(call.args) == 2 and type(first) is TensorType:
         second = call.args[1].ty
@@ -306,13 +309,13 @@ def broadcast_rule(call: Call) -> Type:
 
 
 def _arithmetic_dtype(call: Call) -> str | None:
-    """The one dtype of the operands; truth values beside numbers count as 0 or 1 of their dtype."""
+    """The common dtype of the operands; bool operands beside numbers count as 0 or 1 in the numbers' dtype."""
     numbers = [index for index in range(len(call.args)) if array_operand(call, index).dtype != "bool"]
     return common_dtype(call, numbers or None, read=array_operand)
 
 
 def verdict_rule(call: Call) -> Type:
-    """Operands broadcast together, of whatever dtypes: truth values, a scalar one of scalars alone."""
+    """The type for operands of any dtypes that broadcast: bool; only scalars give a scalar."""
     first, second = call.args[0].ty, call.args[1].ty
     if type(first) is TensorType and type(second) is TensorType and (first is second or second.ndim == 0):
         return first.with_dtype("bool")
@@ -323,7 +326,7 @@ def verdict_rule(call: Call) -> Type:
 
 
 def boolean_result(rule: TypeRule) -> TypeRule:
-    """``rule`` for an operator that gives truth values: the same shape, dtype bool."""
+    """``rule`` with the result's dtype changed to bool."""
 
     def infer(call: Call) -> Type:
         ty = rule(call)
@@ -336,11 +339,11 @@ def boolean_result(rule: TypeRule) -> TypeRule:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class OfKinds:
-    """``rule`` for an operator that computes with certain dtypes only; ``expected`` names these for the error.
+    """``rule`` for an operator that computes with certain dtypes only; ``expected`` names them in the error.
 
-    Relax types calls of other dtypes too, and so does this rule; no value is computed for them. Complex numbers, which
-    Relax does not have, are refused at once. `require_kinds` refuses the others, before a program is run, and what
-    ``more`` refuses.
+    As in Relax, calls with other dtypes have a type, but no value. `require_kinds` raises an error for them before a
+    program runs, and calls ``more``, which may raise further errors. Complex numbers, which Relax does not have, raise
+    an error at once.
     """
 
     rule: TypeRule
@@ -349,7 +352,7 @@ class OfKinds:
     more: Callable[[Call], None] | None = None
 
     def __call__(self, call: Call, /) -> Type:
-        """The type of the result, as ``rule`` gives it."""
+        """The type of the result, from ``rule``."""
         for arg in call.args:
             dtype = getattr(arg.ty, "dtype", None)
             if dtype in _COMPLEX and not self.accepts(dtype):
@@ -357,12 +360,12 @@ class OfKinds:
         return self.rule(call)
 
     def require(self, call: Call) -> None:
-        """Raise `OpTypeError` unless the operator computes with the dtypes of the call."""
+        """Raise `OpTypeError` if the operator cannot compute with the dtypes of the call."""
         dtypes = [array_operand(call, index).dtype for index in range(len(call.args))]
         beside_numbers = any(dtype not in (None, "bool") for dtype in dtypes)
         for index, dtype in enumerate(dtypes):
             if dtype is None or (beside_numbers and is_bool(dtype)):
-                continue  # truth values beside numbers count as numbers
+                continue  # bool operands beside numbers count as numbers
             if not self.accepts(dtype):
                 raise wrong_operand(call, index, self.expected)
         if self.more is not None:
@@ -370,7 +373,7 @@ class OfKinds:
 
 
 def require_kinds(call: Call) -> None:
-    """Raise `OpTypeError` where the call's operator has a type for its operands, and no value."""
+    """Raise `OpTypeError` if the call has a type but its operator computes no value for these dtypes."""
     rule = call.op.infer if isinstance(call.op, Op) else None
     if isinstance(rule, OfKinds):
         rule.require(call)
@@ -379,16 +382,16 @@ def require_kinds(call: Call) -> None:
 # --- arguments of the public functions
 
 Form: TypeAlias = Callable[[Any, str, str], Any]
-"""``form(value, op_name, name)``: an argument in canonical form; raises `OpTypeError` where it has none."""
+"""``form(value, op_name, name)``: an argument in canonical form; raises `OpTypeError` if it has none."""
 
 
 def optional(form: Form) -> Form:
-    """``form``, where None stays None."""
+    """``form``, except that None stays None."""
     return lambda value, op_name, name: None if value is None else form(value, op_name, name)
 
 
 def as_shape_expr(shape: Any, op_name: str) -> Expr:
-    """A shape argument as an expression: sizes become a `ShapeExpr`, expressions stay as they are."""
+    """A shape argument as an expression: sizes become a `ShapeExpr`, expressions stay unchanged."""
     if type(shape) is Shape:
         return ShapeExpr(shape)
     if isinstance(shape, Tuple):
@@ -402,12 +405,12 @@ def as_shape_expr(shape: Any, op_name: str) -> Expr:
 
 
 def as_prim_value(value: Any) -> Any:
-    """A number or symbolic size as a `PrimValue`; anything else as it is, for the type rule to judge."""
+    """A number or symbolic size as a `PrimValue`; anything else unchanged, for the type rule to check."""
     return PrimValue(value) if isinstance(value, int | float | SymExpr) else value
 
 
 def as_scalars(values: Any, op_name: str, name: str) -> Expr:
-    """Numbers or sizes as a tuple of `PrimValue`; an expression as it is."""
+    """Numbers or sizes as a tuple of `PrimValue`; an expression is returned unchanged."""
     if isinstance(values, Expr):
         return values
     if not isinstance(values, Iterable):
@@ -417,7 +420,7 @@ def as_scalars(values: Any, op_name: str, name: str) -> Expr:
 
 
 def as_dtype_attribute(value: Any, op_name: str) -> str | None:
-    """The attribute ``dtype`` by its Relax name; None stays None, scalar types give their dtype."""
+    """The attribute ``dtype`` as its Relax name; None stays None, a `PrimType` becomes its dtype."""
     if value is None:
         return None
     try:
@@ -427,7 +430,7 @@ def as_dtype_attribute(value: Any, op_name: str) -> str | None:
 
 
 def as_int(value: Any, op_name: str, name: str) -> int:
-    """An attribute that is one int."""
+    """``value``, an attribute, as an int."""
     try:
         return _as_int(value)
     except TypeError:
@@ -435,7 +438,7 @@ def as_int(value: Any, op_name: str, name: str) -> int:
 
 
 def as_float(value: Any, op_name: str, name: str) -> float:
-    """An attribute that is one float."""
+    """``value``, an attribute, as a float."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -443,7 +446,7 @@ def as_float(value: Any, op_name: str, name: str) -> float:
 
 
 def as_int_tuple(value: Any, op_name: str, name: str) -> tuple[int, ...]:
-    """An attribute that is one int or a sequence of ints, as a tuple."""
+    """``value``, an attribute that is an int or a sequence of ints, as a tuple."""
     try:
         return (_as_int(value),) if isinstance(value, int) else tuple([_as_int(v) for v in value])
     except TypeError:

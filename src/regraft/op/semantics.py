@@ -1,4 +1,4 @@
-"""Pieces of meaning that several operators share, over any array API namespace ``xp``."""
+"""Parts of reference semantics that several operators share, over any array API namespace ``xp``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..ir.dtypes import is_bool, is_float, is_integer, is_unsigned, itemsize, nu
 from ..ir.op import Op, Reference
 
 PROGRAM: Final = "program"
-"""The name of the namespace whose arrays are expressions: see `program_xp`."""
+"""The name of the namespace whose arrays are expressions; see `program_xp`."""
 
 
 def truncated_divide(xp: Any, x1: Any, x2: Any) -> Any:
-    """The quotient rounded towards zero, as C and ONNX divide integers; floats divide as they are."""
+    """The quotient; of integers rounded towards zero, as in C and ONNX."""
     if is_integer(dtype_name(x1.dtype)):
         quotient = xp.floor_divide(x1, x2)
         inexact = xp.not_equal(xp.multiply(quotient, x2), x1)
@@ -35,20 +35,20 @@ def dtype_name(dtype: Any) -> str:
 
 
 def namespace_dtype(xp: Any, name: str) -> Any:
-    """The dtype object that ``xp`` has for the Relax name ``name``, or ml_dtypes for NumPy."""
+    """The dtype object of ``xp`` for the Relax name ``name``; the NumPy or ml_dtypes one if ``xp`` has none."""
     found = getattr(xp, name, None)
     return numpy_dtype(name) if found is None else found
 
 
 def cast(xp: Any, x: Any, name: str) -> Any:
-    """``x`` with elements of the dtype of that Relax name; ``x`` itself when it has it already."""
+    """``x`` cast to the dtype with the Relax name ``name``; ``x`` itself if it already has that dtype."""
     return x if dtype_name(x.dtype) == name else xp.astype(x, namespace_dtype(xp, name))
 
 
 def widened(xp: Any, x: Any) -> Any:
     """``x`` in the dtype for sums over it: float32 for narrower floats, else its own.
 
-    Callers compute in that dtype and round once, at the end, with `cast` to the dtype of the result.
+    Callers compute in this dtype and round once at the end, with a `cast` to the dtype of the result.
     """
     name = dtype_name(x.dtype)
     return cast(xp, x, "float32") if is_float(name) and itemsize(name) < 4 else x
@@ -60,16 +60,16 @@ def sort_keys(xp: Any, x: Any) -> Any:
 
 
 def integer_range(name: str) -> tuple[int, int]:
-    """The least and the greatest integer of the dtype of that Relax name."""
+    """The least and the greatest integer of the dtype with the Relax name ``name``."""
     bits = int(name.removeprefix("u").removeprefix("int"))
     return (0, 2**bits - 1) if is_unsigned(name) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-# --- meanings that are one function
+# --- references that are one function
 
 
 def standard(name: str) -> Reference:
-    """The meaning that is the array API function ``name`` of the operands, in the dtype of the first."""
+    """The reference that is the array API function ``name``, with the result cast to the first operand's dtype."""
 
     def reference(xp: Any, x: Any, *others: Any) -> Any:
         return cast(xp, xp.asarray(getattr(xp, name)(x, *others)), dtype_name(x.dtype))
@@ -78,7 +78,7 @@ def standard(name: str) -> Reference:
 
 
 def array_function(name: str) -> Reference:
-    """The meaning that is the array API function ``name``, in whatever dtype it gives."""
+    """The reference that is the array API function ``name``, in the dtype that the function returns."""
 
     def reference(xp: Any, *operands: Any, **attributes: Any) -> Any:
         return xp.asarray(getattr(xp, name)(*operands, **attributes))
@@ -87,7 +87,7 @@ def array_function(name: str) -> Reference:
 
 
 def with_attrs(function: Callable[..., Any]) -> Reference:
-    """``function(xp, attrs, *operands)`` as a reference: the attributes are one value, as type rules read them."""
+    """``function(xp, attrs, *operands)`` as a reference: it gets the attributes as one `Attrs`, as type rules do."""
 
     def reference(xp: Any, *operands: Any, **attributes: Any) -> Any:
         return function(xp, Attrs(attributes), *operands)
@@ -96,7 +96,7 @@ def with_attrs(function: Callable[..., Any]) -> Reference:
 
 
 def rounded_once(function: Reference) -> Reference:
-    """``function`` of operands of one floating dtype: worked out in float32 at least, then rounded to it."""
+    """``function`` of operands of one floating dtype, computed in float32 or wider and then rounded to that dtype."""
 
     def reference(xp: Any, x: Any, *others: Any, **attributes: Any) -> Any:
         wide = function(xp, widened(xp, x), *[widened(xp, other) for other in others], **attributes)
@@ -106,9 +106,9 @@ def rounded_once(function: Reference) -> Reference:
 
 
 def product_in_dtype(xp: Any, product: Callable[..., Any], operands: Sequence[Any], dtype: str) -> Any:
-    """``product(*operands)``, a sum of products, as an array of ``dtype``; bool gives "or" of "and"s.
+    """``product(*operands)``, a sum of products, as an array of ``dtype``; for bool, the "or" of "and"s.
 
-    The work is done in the `accumulator` of the dtypes, and rounded once.
+    The sum is computed in the `accumulator` of the dtypes and rounded once.
     """
     if is_bool(dtype):
         return xp.asarray(product(*[cast(xp, cast(xp, x, "bool"), "float32") for x in operands])) > 0
@@ -120,7 +120,7 @@ def product_in_dtype(xp: Any, product: Callable[..., Any], operands: Sequence[An
 
 
 def apply(xp: Any, op: Op, *operands: Any, **attributes: Any) -> Any:
-    """The meaning of ``op`` as a part of that of another operator: a call of it where ``xp`` writes programs."""
+    """The result of ``op``, for use in another operator's reference; if ``xp`` writes programs, a call of ``op``."""
     if xp.__name__ == PROGRAM:
         return xp.call(op, *operands, **attributes)
     assert op.reference is not None
@@ -131,7 +131,7 @@ def apply(xp: Any, op: Op, *operands: Any, **attributes: Any) -> Any:
 
 
 def special_function(xp: Any, name: str) -> Any:
-    """The function ``name`` (``erf``, ``gammaln``, ...) for arrays of ``xp``, from the library beside it."""
+    """The function ``name`` (``erf``, ``gammaln``, ...) for arrays of ``xp``, from the matching library."""
     namespace: str = xp.__name__
     if namespace == PROGRAM:
         return getattr(xp, name)
@@ -146,9 +146,9 @@ def special_function(xp: Any, name: str) -> Any:
 
 
 def normalized_exponentials(xp: Any, x: Any, axis: int, masked: float = float("nan")) -> Any:
-    """``exp(x)`` divided by its sum along ``axis``, for floats that are wide enough to sum in.
+    """``exp(x)`` divided by its sum along ``axis``, computed in the dtype of ``x``, which should be float32 or wider.
 
-    The greatest element is subtracted first, so nothing overflows. A slice of -inf only becomes ``masked``.
+    The greatest element is subtracted first, so nothing overflows. A slice that is all -inf becomes ``masked``.
     """
     if x.shape[axis] == 0:
         return x
@@ -161,10 +161,10 @@ def normalized_exponentials(xp: Any, x: Any, axis: int, masked: float = float("n
 
 
 def accumulator(result: str, *operands: str) -> str:
-    """The dtype that sums of products are kept in, for operands and a result of these dtypes.
+    """The dtype in which sums of products are accumulated, for operands and a result of these dtypes.
 
-    float32 or wider as soon as one of them is floating; integers sum in the dtype of the result, modulo its
-    range.
+    float64 or float32 if one of them is floating. Otherwise the dtype of the result, so integer sums wrap around in
+    its range.
     """
     names = (result, *operands)
     if not any(is_float(name) for name in names):
@@ -173,37 +173,37 @@ def accumulator(result: str, *operands: str) -> str:
 
 
 def filled(xp: Any, shape: Sequence[Dim], value: float, like: Any) -> Any:
-    """An array of ``shape`` that holds ``value`` throughout, with the dtype and device of ``like``."""
-    # a traced JAX array has no `device` of its own; the helper answers for all namespaces
+    """An array of ``shape`` filled with ``value``, with the dtype and device of ``like``."""
+    # a traced JAX array has no attribute `device`; the helper works for all namespaces
     return xp.full(tuple(shape), value, dtype=like.dtype, device=device_of(like))
 
 
 def positions(xp: Any, count: Dim, like: Any) -> Any:
-    """0 up to ``count`` - 1 as int64, beside ``like``: on its device."""
+    """The numbers from 0 to ``count`` - 1 as int64, on the device of ``like``."""
     return xp.arange(count, dtype=xp.int64, device=device_of(like))
 
 
 def index_array(xp: Any, values: Sequence[Dim], like: Any) -> Any:
-    """``values``, which are symbolic in programs only, as an int64 array of one dimension on the device of ``like``."""
+    """``values`` as an int64 array of one dimension on the device of ``like``; in programs, they may be symbolic."""
     return xp.asarray(list(values), dtype=xp.int64, device=device_of(like))
 
 
 def along(xp: Any, values: Any, axis: int, ndim: int) -> Any:
-    """``values``, one for each place on ``axis``, shaped to broadcast with a tensor of ``ndim`` axes."""
+    """``values``, one for each index of ``axis``, reshaped to broadcast with a tensor of ``ndim`` axes."""
     return xp.reshape(values, (-1, *(1,) * (ndim - axis - 1)))
 
 
 def size_of(xp: Any, x: Any) -> int:
-    """The whole number that ``x``, of one element, holds, to be the size of an axis.
+    """The integer in ``x``, an array of one element, for use as the size of an axis.
 
-    A namespace that writes programs, and so has no numbers, gives a name for it.
+    In a namespace that writes programs it is a new size variable.
     """
     named = getattr(xp, "size_of", None)
     return int(x) if named is None else named(x)
 
 
 def pad_constant(xp: Any, x: Any, widths: Sequence[tuple[int, int]], value: float) -> Any:
-    """``x`` with ``widths[axis]`` elements of ``value`` around each axis; negative widths cut off."""
+    """``x`` padded with ``value``: ``widths[axis]`` elements before and after each axis; negative widths crop."""
     for axis, (before, after) in enumerate(widths):
         size = x.shape[axis]
         kept = [slice(None)] * axis + [slice(max(-before, 0), size - max(-after, 0))]

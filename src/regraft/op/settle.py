@@ -1,8 +1,9 @@
-"""Calls that Relax allows, in the strict form that consumers of programs have rows for.
+"""The conversion of Relax's looser calls to the strict form that the consumers of programs have rows for.
 
-Relax takes a scalar beside a tensor, compares tensors of two dtypes, and has types for logic on numbers. `settled`
-makes tensors of such scalars, converts what is compared to one dtype, tests numbers against 0, and takes layouts with
-blocks apart. It refuses calls that have a type and no value. Engines, writers of files and the gradient begin with it.
+Relax allows a scalar beside a tensor, comparisons of tensors of two dtypes, and logic on numbers. `settled`
+makes such scalars tensors, converts the operands of comparisons to one dtype, compares numbers with 0 for logic, and
+removes blocks from layouts. It raises an error for calls that have a type but no value. Engines, writers of files and
+the gradient call it first.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _COMPARED: Final = frozenset({"relax.equal", "relax.not_equal"})
 
 
 def settled(program: _Program) -> _Program:
-    """``program``, a module or a function, with each call in its strict form; the same object if all are.
+    """``program``, a module or a function, with each call in its strict form; the same object if all calls are.
 
-    Raises `OpTypeError` for a call of an operator that computes nothing on operands of its dtypes. Cost: linear, about
-    a microsecond for a binding that stays.
+    Raises `OpTypeError` for a call whose operator is not defined for the dtypes of its operands. Cost: linear, about
+    a microsecond for an unchanged binding.
     """
     outside = program.outside if isinstance(program, IRModule) else {}
     if not outside and _all_settled(program):
@@ -98,7 +99,7 @@ def _compares(op: Op) -> bool:
 
 
 def _joined(call: Call) -> str | None:
-    """The dtype to compare the operands in, where they have two."""
+    """The dtype in which to compare the operands; None if they need no conversion."""
     first, second = (getattr(arg.ty, "dtype", None) for arg in call.args)
     if first is None or second is None or first == second or isinstance(call.ty, PrimType):
         return None
@@ -106,15 +107,15 @@ def _joined(call: Call) -> str | None:
 
 
 def joined_dtype(first: str, second: str) -> str:
-    """A dtype that holds the numbers of both, as NumPy chooses it; of two floats of one width the one of float32."""
+    """The common dtype of both by NumPy's promotion; if NumPy has none, float32 for floats and int64 for integers."""
     try:
         return np.promote_types(numpy_dtype(first), numpy_dtype(second)).name
-    except TypeError:  # dtypes that NumPy learned from ml_dtypes have no common one with some others
+    except TypeError:  # some pairs with a dtype of ml_dtypes have no common dtype
         return "float32" if is_float(first) or is_float(second) else "int64"
 
 
 class _Settler(ExprMutator):
-    """Writes the calls again that are not in their strict form; names of outside functions become these."""
+    """Rewrites calls to their strict form, and replaces the names of external functions by the functions."""
 
     def __init__(self, outside: Mapping[str, ExternFunc]) -> None:
         super().__init__()
@@ -128,7 +129,7 @@ class _Settler(ExprMutator):
 
 
 def strict(call: Call) -> Expr:
-    """A call that is not settled, as nested calls in their strict form."""
+    """The strict form, as nested calls, of a call that is not settled."""
     op, args = call.op, list(call.args)
     assert isinstance(op, Op)
     if Trait.ELEMENTWISE not in op.traits:
@@ -152,7 +153,7 @@ def _truth(arg: Expr) -> Expr:
 
 
 def _as_tensor(arg: Expr) -> Expr:
-    """A scalar as a tensor of rank 0."""
+    """``arg``, if it is a scalar, as a tensor of rank 0."""
     ty = arg.ty
     if not isinstance(ty, PrimType):
         return arg

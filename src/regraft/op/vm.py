@@ -1,4 +1,4 @@
-"""Operators by which Relax's virtual machine allocates and ends: ``R.vm``."""
+"""Operators with which Relax's virtual machine allocates storage and ends the life of objects: ``R.vm``."""
 
 from .extras.machine import alloc_vm_storage as alloc_storage
 from .extras.machine import alloc_vm_tensor as alloc_tensor
