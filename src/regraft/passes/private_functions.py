@@ -1,7 +1,7 @@
-"""Functions that only their module sees: what takes out their parameters and outputs, and what writes them out.
+"""Passes over private functions: RemoveUnusedParameters, RemoveUnusedOutputs, InlinePrivateFunctions, InlineKnownCalls.
 
-All passes here change calls together with the function that is called, so they look at a whole module. A private
-function whose name is used for anything but calling it is left alone.
+These passes change calls together with the called function, so they work on a whole module. A private function whose
+name is used other than in a call is left alone.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .fold_constant import MOST_GROWN, folds_whole
 from .passes import ModulePass, Pass
 
 _KEPT_WHOLE = ("Primitive", "Composite", "Codegen")
-"""Attributes of functions that stand for one operation of a backend: they are not taken apart."""
+"""Attributes of functions that stand for one operation of a backend; such functions are not inlined."""
 
 
 def only_called(module: IRModule) -> dict[str, Function]:
-    """The private functions whose names are only called, with all of their arguments."""
+    """The private functions whose names are used only in calls."""
     private = {name: function for name, function in module.items() if function.is_private}
     for expr in walk(module):
         operands: Iterable[Expr] = expr.args if isinstance(expr, Call) else leaves_of(expr)
@@ -47,7 +47,7 @@ def only_called(module: IRModule) -> dict[str, Function]:
 
 
 class _Calls(ExprMutator):
-    """Rewrites calls of the functions that ``variables`` name: ``change(variable, call)`` takes the place of each."""
+    """Replaces each call of the functions in ``variables`` by ``change(variable, call)``."""
 
     def __init__(self, variables: Mapping[str, GlobalVar], change: Callable[[GlobalVar, Call], Expr]) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class _Calls(ExprMutator):
 def _retyped(
     module: IRModule, functions: Mapping[str, Function]
 ) -> tuple[dict[GlobalVar, Function], dict[str, GlobalVar]]:
-    """The functions of ``module`` with ``functions`` of other types in place of theirs, and the variables of these."""
+    """The functions of ``module``, with ``functions`` of other types replacing the old, and their new variables."""
     table: dict[GlobalVar, Function] = {}
     variables: dict[str, GlobalVar] = {}
     for variable, function in module.functions.items():
@@ -74,7 +74,7 @@ def _retyped(
 
 
 def renewed(module: IRModule, functions: Mapping[str, Function], change: Callable[[GlobalVar, Call], Expr]) -> IRModule:
-    """``module`` with ``functions`` of other types, under global variables of those types, and calls to match."""
+    """``module`` with ``functions`` of other types, under global variables of these types; calls are adapted."""
     table, variables = _retyped(module, functions)
     again = {variable: _Calls(variables, change).mutate(function) for variable, function in table.items()}
     return IRModule(again, module.attrs)
@@ -84,14 +84,14 @@ def renewed(module: IRModule, functions: Mapping[str, Function], change: Callabl
 
 
 class _Params(NamedTuple):
-    """The places of parameters that stay, and the sizes that only others told."""
+    """The positions of the parameters that stay, and the sizes that only removed parameters define."""
 
     kept: list[int]
     sizes: list[SymVar]
 
 
 def _used_parameters(function: Function) -> _Params | None:
-    """The parameters that a function needs; None if that is all of them."""
+    """The parameters that a function needs; None if no parameter can be removed."""
     used = set(used_vars(function.body))
     kept = [index for index, param in enumerate(function.params) if param in used]
     if len(kept) == len(function.params):
@@ -109,7 +109,7 @@ def _alone(size: SymVar) -> ShapeType:
 
 
 def _sizes_at(function: Function, call: Call, sizes: Sequence[SymVar]) -> list[Expr] | None:
-    """The sizes as the arguments of ``call`` tell them, each as a shape; None if they do not."""
+    """The sizes, found in the arguments of ``call``, each as a shape; None if the arguments do not define them."""
     found: dict[SymVar, Dim] = {}
     for param, arg in zip(function.params, call.args, strict=True):
         bind_type(param.ty, arg.ty, found)
@@ -117,7 +117,7 @@ def _sizes_at(function: Function, call: Call, sizes: Sequence[SymVar]) -> list[E
 
 
 def _tell_sizes(module: IRModule, kept: Mapping[str, _Params]) -> set[str]:
-    """The functions of ``kept`` all of whose calls tell the sizes that they need."""
+    """The functions of ``kept`` all of whose calls define the sizes that they need."""
     silent: set[str] = set()
     for call in (expr for expr in walk(module) if isinstance(expr, Call)):
         name = called_name(call)
@@ -127,7 +127,7 @@ def _tell_sizes(module: IRModule, kept: Mapping[str, _Params]) -> set[str]:
 
 
 def _until_same(step: Callable[[IRModule, PassContext], IRModule]) -> Callable[[IRModule, PassContext], IRModule]:
-    """``step`` again and again, since a shorter function may need less of those that it calls."""
+    """``step`` repeated until nothing changes: a shorter function may need less of the functions it calls."""
 
     def run(module: IRModule, context: PassContext) -> IRModule:
         while (result := step(module, context)) is not module:
@@ -138,14 +138,13 @@ def _until_same(step: Callable[[IRModule, PassContext], IRModule]) -> Callable[[
 
 
 def RemoveUnusedParameters() -> Pass:
-    """Take out parameters of private functions that their bodies do not use, and what calls give for them.
+    """Remove parameters of private functions that their bodies do not use, and the arguments for them.
 
-    A size that only such a parameter told becomes a parameter of its own, a shape called ``param_<size>``, after the
-    others. Values that only a call needed go, too, in dataflow blocks.
+    A size that only such a parameter defines becomes a parameter of its own, a shape called ``param_<size>``, after the
+    others. In dataflow blocks, values that only a removed argument needed are removed, too.
 
-    Needs: calls whose arguments tell the sizes; functions that are called otherwise stay as they are. Guarantees:
-    public functions keep their parameters. Cost: linear, and again for each level of calls
-    that becomes shorter.
+    Needs: calls whose arguments define the sizes; functions with other calls stay as they are. Guarantees: public
+    functions keep their parameters. Cost: linear, and again for each level of calls that becomes shorter.
     """
 
     def transform(module: IRModule, context: PassContext) -> IRModule:
@@ -180,7 +179,7 @@ def _with_parameters(function: Function, params: _Params) -> Function:
 
 
 def _used_fields(module: IRModule, candidates: Mapping[str, Function]) -> dict[str, list[int]]:
-    """For each candidate that returns a tuple, the fields that callers take, if that is all they do with the result."""
+    """For each candidate that returns a tuple, the fields that callers use, if they use the result in no other way."""
     fields: dict[str, dict[int, None]] = {
         name: {}
         for name, function in candidates.items()
@@ -206,7 +205,7 @@ def _used_fields(module: IRModule, candidates: Mapping[str, Function]) -> dict[s
 
 
 def _with_fields(function: Function, kept: Sequence[int]) -> Function:
-    """``function`` that returns the fields ``kept`` only; the field itself, if it is one."""
+    """``function``, returning only the fields ``kept``; the field itself if there is just one."""
     definitions = get_var2val(function)
     result = function.body.body
     known = definition(definitions, resolve(definitions, result))
@@ -228,7 +227,7 @@ def _with_fields(function: Function, kept: Sequence[int]) -> Function:
 
 
 class _Retaking(SessionWalk):
-    """Calls the shorter functions, and takes the fields from where they now stand."""
+    """Calls the shorter functions, and takes the fields from their new positions."""
 
     shares = False
 
@@ -260,13 +259,13 @@ class _Retaking(SessionWalk):
 
 
 def RemoveUnusedOutputs() -> Pass:
-    """Take out fields of the tuples that private functions return, where no caller takes them.
+    """Remove fields of the tuples that private functions return, if no caller uses them.
 
-    A function of whose fields one is taken returns that field itself; one of which none is taken goes, where it is
-    called for nothing. All functions are left canonical and without dead values, as Relax's are.
+    A function with a single used field returns that field itself. Unused calls of a function with no used field are
+    removed, and so is the function. All functions are left canonical and without dead values, as in Relax.
 
     Needs: callers that take fields by number and do nothing else with the result. Guarantees: public functions return
-    what they did. Cost: linear, and again for each level of calls that becomes shorter.
+    the same values. Cost: linear, and again for each level of calls that becomes shorter.
     """
 
     def transform(module: IRModule, context: PassContext) -> IRModule:
@@ -295,7 +294,7 @@ def RemoveUnusedOutputs() -> Pass:
 
 
 def _without_unused_calls(module: IRModule, names: set[str]) -> IRModule:
-    """``module`` without the calls of functions whose results nothing takes, and without what is called no more."""
+    """``module`` without unused calls of the functions ``names``, and without those that are no longer called."""
     if not names:
         return module
     result = _without_unused_in_callers(module, names)
@@ -313,7 +312,7 @@ def _without_unused_in_callers(module: IRModule, names: Set[str]) -> IRModule:
 
 
 def _inlinable(module: IRModule) -> dict[str, Function]:
-    """The private functions that can be written out where they are called: those that reach none of themselves."""
+    """The private functions that can be inlined: functions that do not call themselves, directly or through others."""
     return {
         name: function
         for name, function in only_called(module).items()
@@ -323,12 +322,11 @@ def _inlinable(module: IRModule) -> dict[str, Function]:
 
 
 def InlinePrivateFunctions() -> Pass:
-    """Write the bodies of private functions out where they are called, and take out those that nothing calls.
+    """Inline private functions where they are called, and remove functions that are no longer called.
 
-    Functions that reach themselves stay, and so do those of backends (attributes ``Composite``, ``Codegen``,
-    ``Primitive``). A dataflow block takes in what may stand in one; it is cut in two where a body has branches.
-
-    Functions that bodies were written out in are left canonical and without dead values, as Relax's are.
+    Recursive functions stay, and so do functions of backends (attributes ``Composite``, ``Codegen``, ``Primitive``). A
+    dataflow block absorbs the bindings that may stand in one; it is split in two if the inlined body has branches.
+    Changed functions are left canonical and without dead values, as in Relax.
 
     Needs: nothing. Guarantees: the same values to the bit, effects in the same order. A body called n times is written
     n times. Cost: linear in the result.
@@ -338,10 +336,10 @@ def InlinePrivateFunctions() -> Pass:
 
 
 def InlineKnownCalls(most_grown: int = MOST_GROWN) -> Pass:
-    """Write private functions out where every call of them gives constants alone, so that what they give is folded.
+    """Inline private functions whose calls have only constant arguments, so that their results can be folded.
 
-    A function stays a call where `FoldConstant` with ``most_grown`` would leave a part of it, such as one that
-    dequantizes a weight: the rest would be more operators than the call.
+    A function is not inlined if `FoldConstant` with ``most_grown`` would leave a part of it, such as a function that
+    dequantizes a weight: the remaining operators would be more than the call.
 
     Needs: nothing. Guarantees: the same values to the bit, effects in the same order; functions that
     `InlinePrivateFunctions` keeps are kept. Cost: linear in the result.
@@ -370,7 +368,7 @@ def _is_known(operand: Expr) -> bool:
 
 
 def _inlined(module: IRModule, inlinable: Mapping[str, Function], context: PassContext) -> IRModule:
-    """``module`` with the bodies of ``inlinable`` in place of their calls."""
+    """``module`` with the calls of ``inlinable`` functions replaced by their bodies."""
     done: dict[str, Function] = {}
     for name in _callees_first(module):
         function = module[name]
@@ -386,7 +384,7 @@ def _inlined(module: IRModule, inlinable: Mapping[str, Function], context: PassC
 
 
 def _callees_first(module: IRModule) -> list[str]:
-    """The functions in an order in which each comes after those it calls; cycles are cut where they are met."""
+    """The functions, each after the functions that it calls; a cycle is broken at the first function visited."""
     done: dict[str, None] = {}
     entered: set[str] = set()
     for root in module:

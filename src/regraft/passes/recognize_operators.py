@@ -1,8 +1,8 @@
-"""RecognizeOperators: formulas become the operators that they are.
+"""RecognizeOperators: formulas become the operators that they spell out.
 
-Exporters and older opsets write activations and normalizations out. Each form here is two functions: how the formula
-is written, in its usual ways, and the operator in its place, or why there is none. Numbers have to be those of the
-formula, to the last bit of their dtype.
+Exporters and older opsets write activations and normalizations as formulas. Each form here is two functions: the
+formula, in its usual variants, and the operator that replaces it, or the reason why it does not. Numbers must be those
+of the formula, to the last bit of their dtype.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .context import PassContext
 from .passes import FunctionPass, Pass
 
 _Row: TypeAlias = "tuple[str, RuleFunction, RuleFunction]"
-"""The name of a form, how it is written out, and the operator in its place."""
+"""The name of a form, its formula, and the operator that replaces it."""
 
 _NUMBER: Final[Any] = any_number()
 _CONSTANT: Final[Any] = is_const()
@@ -52,7 +52,7 @@ def _same(ours: Sequence[Dim] | None, theirs: Sequence[Dim] | None) -> bool:
 
 
 def _half_of(x: Expr, gate: Expr) -> Expr:
-    """``0.5 * x * gate``, in the three orders in which people multiply."""
+    """``0.5 * x * gate``, in the three usual orders of multiplication."""
     return any_of((x * 0.5) * gate, (x * gate) * 0.5, x * (gate * 0.5))
 
 
@@ -70,7 +70,7 @@ def _mish(x: Expr, threshold: Any = any_attribute(20.0, 21.0)) -> Expr:  # noqa:
 
 
 def _limited(line: Expr, most: float) -> Expr:
-    """``line`` limited to 0 and ``most``, as `clip` or by the two limits in either order."""
+    """``line`` limited to the range from 0 to ``most``, as `clip` or by the two limits in either order."""
     below = any_of(ops.nn.relu(line), ops.maximum(line, 0.0))
     above = ops.minimum(line, most)
     by_limits = ops.minimum(below, most), ops.nn.relu(above), ops.maximum(above, 0.0)
@@ -88,7 +88,7 @@ def _of_line(x: Expr, alpha: float, beta: float) -> Expr | Decline:
 
 
 def _hardswish(x: Expr) -> Expr:
-    """``x`` times what is limited to 0 and 6, and then divided by 6."""
+    """``x`` times ``x + 3`` limited to the range from 0 to 6, divided by 6."""
     limited = _limited(x + 3.0, 6.0)
     return any_of(_sixth(x * limited), _sixth(x) * limited)
 
@@ -104,13 +104,13 @@ def _by_gate(x: Expr, alpha: float) -> Expr | Decline:
 
 
 def _in_single_precision(operator: Callable[..., Expr], x: Expr, *numbers: float) -> Expr | Decline:
-    """``operator`` of float32, the one dtype in which all engines have it."""
+    """``operator`` of float32, the only dtype in which all engines have it."""
     is_single = isinstance(x.ty, TensorType) and x.ty.dtype == "float32"
     return operator(x, *numbers) if is_single else decline("it is not in float32")
 
 
 def _is_nearly(number: float, value: float) -> bool:
-    """True if ``number`` is ``value`` in single precision, or its neighbour there."""
+    """True if ``number`` is ``value`` in single precision, or next to it."""
     return abs(number - value) < 1e-7
 
 
@@ -129,7 +129,7 @@ _ACTIVATIONS: Final[Sequence[_Row]] = (
 
 
 def _softmax(x: Expr, axis: Any = _AXIS, axes: Any = _AXES) -> Expr:
-    """A softmax of numbers less the highest of them, which it subtracts by itself."""
+    """A softmax of numbers minus their maximum, which the softmax subtracts by itself."""
     return ops.nn.softmax(x - ops.max(x, axes, keepdims=True), axis)
 
 
@@ -149,11 +149,11 @@ def _scaled(x: Expr, share: Any = _CONSTANT, axis: Any = _AXES, keepdims: Any = 
 
 
 _WIDE_FLOATS: Final = ("float32", "float64")
-"""Dtypes whose sums are as good as finite: in float16 a sum may overflow where the mean does not."""
+"""Dtypes whose sums are practically finite. In float16 a sum may overflow although the mean does not."""
 
 
 def _of_sum(x: Expr, axis: _Axes, keepdims: bool, is_right: Callable[[int], bool]) -> Expr | Decline:
-    """The mean of numbers that were added up, if the constant beside their sum ``is_right`` for so many terms."""
+    """The mean for a sum, if the constant beside the sum ``is_right`` for the number of terms."""
     shape = stated_shape(x)
     if shape is None or dtype_of(x) not in _WIDE_FLOATS:
         return decline("the shape of what is added up is not known, or its sum may overflow")
@@ -175,7 +175,7 @@ def _of_scaled(x: Expr, share: Constant, axis: _Axes, keepdims: bool) -> Expr | 
 
 
 def _last_axes(x: Expr, *means: _Axes) -> dict[int, Dim] | Decline:
-    """The last axes of ``x``, over which all ``means`` are, with their sizes."""
+    """The last axes of ``x`` with their sizes, if all ``means`` are over these axes."""
     shape = stated_shape(x)
     if shape is None:
         return decline("the shape of what is normalized is not known")
@@ -192,7 +192,7 @@ def _squared(x: Expr) -> Expr:
 
 
 def _over_root(x: Expr, variance: Expr) -> tuple[Expr, Expr]:
-    """``x`` divided by the root of ``variance``, in its usual writings, and the inverse of the root."""
+    """``x`` divided by the root of ``variance``, in its usual variants, and the inverse of the root."""
     root = ops.sqrt(variance)
     inverse = any_of(ops.rsqrt(variance), 1.0 / root)
     return any_of(x * inverse, x / root), inverse
@@ -212,7 +212,7 @@ def _of_rms_norm(x: Expr, weight: Expr, epsilon: float, axes: _Axes) -> Expr | D
 
 
 class _Normal(NamedTuple):
-    """A layer norm before its factor and its summand: ``centred`` times ``inverse``, or divided by a root."""
+    """A layer norm before scale and shift: ``centred`` times ``inverse``, or divided by a root."""
 
     mean: Expr
     centred: Expr
@@ -220,12 +220,12 @@ class _Normal(NamedTuple):
     result: Expr
 
     def times(self, factor: Expr) -> Expr:
-        """The result with a ``factor``."""
+        """The result times a ``factor``."""
         return any_of(self.result * factor, self.centred * (self.inverse * factor))
 
 
 def _normal(x: Expr, epsilon: Expr, axes: Any, spread: Any) -> _Normal:
-    """The variance may be the mean of the squares less the square of the mean, as Flax writes it."""
+    """The normalization; the variance may be the mean of squares minus the square of the mean, as in Flax."""
     mean = ops.mean(x, axes, keepdims=True)
     centred = x - mean
     difference = ops.mean(_squared(x), spread, keepdims=True) - _squared(mean)
@@ -238,7 +238,7 @@ def _normal(x: Expr, epsilon: Expr, axes: Any, spread: Any) -> _Normal:
 def _layer_norm(
     x: Expr, gamma: Expr, beta: Expr, epsilon: Any = _NUMBER, axes: Any = _AXES, spread: Any = _SPREAD
 ) -> Expr:
-    """TensorFlow multiplies ``x`` and its mean apart."""
+    """A layer norm; TensorFlow scales ``x`` and its mean separately."""
     normal = _normal(x, epsilon, axes, spread)
     steep = normal.inverse * gamma
     return any_of(normal.times(gamma) + beta, x * steep + (beta - normal.mean * steep))
@@ -249,7 +249,7 @@ def _without_summand(x: Expr, gamma: Expr, epsilon: Any = _NUMBER, axes: Any = _
 
 
 def _without_factor(x: Expr, beta: Expr, epsilon: Any = _NUMBER, axes: Any = _AXES, spread: Any = _SPREAD) -> Expr:
-    """As models that were not trained have lost a factor of ones."""
+    """A layer norm without scale, as in untrained models whose scale of ones was removed."""
     return _normal(x, epsilon, axes, spread).result + beta
 
 
@@ -270,7 +270,7 @@ def _of_layer_norm(x: Expr, epsilon: float, axes: _Axes, spread: _Axes, **vector
 
 
 def _of_sizes(operand: Expr | None, sizes: Sequence[Dim], number: float, like: Expr) -> Expr | None:
-    """``operand`` if it has these ``sizes``; ``number`` in all of them if there is no operand; else None."""
+    """``operand`` if it has these ``sizes``, else None; without an operand, a constant filled with ``number``."""
     if operand is not None:
         return operand if _same(stated_shape(operand), sizes) else None
     known, dtype = [size for size in sizes if isinstance(size, int)], dtype_of(like)
@@ -286,7 +286,7 @@ def _group_norm(
     ones: Any = _CONSTANT,
     zeros: Any = _OTHER_CONSTANT,
 ) -> Expr:
-    """A group norm as PyTorch's ONNX exporters write it, by an instance norm of groups, whose attributes are loose."""
+    """A group norm as PyTorch's ONNX exporters write it: an instance norm of groups, whose attributes may vary."""
     normal = ops.nn.instance_norm(ops.reshape(x, groups), ones, zeros, channel_axis=1, axes=[2])
     return ops.reshape(normal, back) * gamma + beta
 
@@ -324,7 +324,7 @@ def _is_filled(constant: Constant, number: float) -> bool:
 
 
 def _vector(operand: Expr, channels: int, rank: int) -> Expr | None:
-    """An operand of one number for each channel, axis 1 of ``rank``, as a vector; None for another operand."""
+    """An operand with one number for each channel, axis 1 of ``rank``, as a vector; None for another operand."""
     shape = stated_shape(operand)
     beside = (channels, *[1] * (rank - 2))
     is_vector = _same(shape, beside) or _same(shape, (1, *beside))
@@ -339,7 +339,10 @@ def _rules_of(*rows: _Row, loose: Sequence[str] = ()) -> list[Rule]:
 
 @cache
 def _steps() -> list[list[Rule]]:
-    """Forms that hold others come first: a norm with a factor one without, and a layer norm a root mean square."""
+    """The rules, in steps: a form that contains another one comes first.
+
+    Scaled norms come before unscaled ones, and layer norms before RMS norms.
+    """
     first = _rules_of(
         *_ACTIVATIONS,
         ("softmax", _softmax, _of_softmax),
@@ -359,21 +362,21 @@ def _steps() -> list[list[Rule]]:
 
 
 def RecognizeOperators(without: Collection[str] = ()) -> Pass:
-    """Write gelu, gelu_tanh, silu, hardsigmoid, hardswish, mish, mean, rms_norm, layer_norm and group_norm for their
-    formulas.
+    """Replace formulas by the operators that they spell out, such as gelu, silu, softmax or layer_norm.
 
-    Read are the usual writings: gelu by erf or tanh, with its factors in any order; a hard sigmoid in float32 by one
-    clip or by two limits, whose slopes at its two corners are then those of the operator; squares as product, power or
-    square; quotients by the root, or products with its inverse; a variance by the centred values, or as the mean of the
-    squares less the square of the mean; layer norms with factor and summand, with one of them, or with none; group norm
-    as PyTorch's ONNX exporters write it, by an instance norm of groups. ``softmax`` stands for that of numbers less the
-    highest of them, and ``mean`` for a sum divided by the number of its terms. Left, with the reason in `report`: other
-    numbers, other axes, and formulas of which a part is needed elsewhere.
+    The operators are gelu, gelu_tanh, silu, hardsigmoid, hardswish, mish, softmax, mean, rms_norm, layer_norm and
+    group_norm. The usual variants are recognized: gelu by erf or tanh, with its factors in any order; a hard sigmoid in
+    float32 by one clip or by two limits (the slopes at its two corners are then those of the operator); squares as
+    product, power or square; division by the root, or multiplication by its inverse; a variance from the centred
+    values, or as the mean of squares minus the square of the mean; layer norms with scale and shift, with one of them,
+    or with neither; group norm as PyTorch's ONNX exporters write it, by an instance norm of groups; a softmax of
+    numbers minus their maximum; and a sum divided by the number of its terms, as a mean. Formulas with other numbers or
+    axes, and formulas of which a part is used elsewhere, are left unchanged; `report` gives the reason.
 
     ``without``: names of forms to leave as they are.
 
-    Needs: known shapes of what is normalized; numbers as constants. Guarantees: the same values but for rounding. Cost:
-    linear.
+    Needs: known shapes of the normalized values; numbers as constants. Guarantees: the same values up to rounding.
+    Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:

@@ -1,7 +1,7 @@
-"""ReorderPermuteDimsAfterConcat: tensors that are permuted alike and then joined are joined and then permuted.
+"""ReorderPermuteDimsAfterConcat: concatenate tensors first, then permute, if all are permuted alike.
 
 After `CombineParallelMatmul` a weight is ``concat(permute_dims(w1), permute_dims(w2), ...)``. With the permutation
-behind the concat, the ``matmul(x, permute_dims(weight))`` of a linear layer is there again.
+after the concat, the ``matmul(x, permute_dims(weight))`` of a linear layer is restored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _reorder(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     axis: int | None = expr.attrs.axis
     if axis is None:
         return decline("axis=None joins the tensors flattened, in the order that the permutations gave them")
-    # Axis i of the result is axis first[i] of what is permuted: its inverse would be wrong from rank 3 on.
+    # Axis i of the result is axis first[i] of the operand. The inverse permutation would be wrong from rank 3 on.
     joined = ops.concat(matchings[_tensor], axis=first[axis])
     given = {call.attrs.axes for call in permuted}
     result = ops.permute_dims(joined, given.pop() if len(given) == 1 else first)
@@ -46,11 +46,11 @@ _RULE = Rule(_concat, _reorder, "reorder_permute_dims_after_concat")
 def ReorderPermuteDimsAfterConcat() -> Pass:
     """Write ``concat(permute_dims(a), permute_dims(b), ...)`` as ``permute_dims(concat(a, b, ...))``.
 
-    Any number of tensors, one too; any permutation, if it is the same for all, however it is written: ``axes=None``
-    and the same axes explicit or counted from the end are the same. A permuted tensor that has other users stays for
-    them.
+    This works for one or more tensors and any permutation, if it is the same for all tensors. It may be written in
+    different ways: ``axes=None`` equals the explicit axes, and axes may count from the end. A permuted tensor with
+    other users stays for them.
 
-    Needs: known ranks; other places are left, with the reason in `report`. Guarantees: the same values to the bit.
-    Cost: linear.
+    Needs: known ranks; other places are left unchanged, with the reason in `report`. Guarantees: the same values to the
+    bit. Cost: linear.
     """
     return RulePass(_RULE, "ReorderPermuteDimsAfterConcat", opt_level=1)

@@ -1,4 +1,4 @@
-"""The gradient as a pass among others, to stand in a sequence; what it does is the room `regraft.gradient`."""
+"""The gradient as a pass, for use in a sequence; the package `regraft.gradient` computes it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .passes import ModulePass, Pass
 def Gradient(
     func_name: str, require_grads: Var | str | Sequence[Var | str] | None = None, target_index: int | None = None
 ) -> Pass:
-    """Adds ``<func_name>_adjoint``: the function's result, and the gradients of one scalar of it.
+    """Add ``<func_name>_adjoint``: a function that returns the result and the gradients of one scalar of it.
 
-    Arguments, errors and cost are those of `regraft.gradient.Gradient`, which this calls; as a pass, it is timed,
-    printed and reported as the others are. Needs well-formed input, guarantees well-formed output, and keeps the
-    values of the functions that there were.
+    Arguments, errors and cost are those of `regraft.gradient.Gradient`, which this pass calls. As a pass, it is timed,
+    printed and reported like others. Needs well-formed input, guarantees well-formed output, and keeps the values of
+    the existing functions.
     """
     made = gradient.Gradient(func_name, require_grads, target_index)
 

@@ -1,8 +1,8 @@
-"""RunCodegen: functions that are marked for a backend are compiled by it, and called where they were.
+"""RunCodegen: compile functions that are marked for a backend, and call the compiled functions instead.
 
-`FuseOpsByPattern` and `MergeCompositeFunctions` mark functions with ``Codegen``; a compiler that `register_codegen`
-knows under that name makes each a Python function over NumPy arrays. The module keeps these (`ir.kernels`), and every
-engine calls them.
+`FuseOpsByPattern` and `MergeCompositeFunctions` mark functions with ``Codegen``. The compiler registered under that
+name (`register_codegen`) turns each into a Python function over NumPy arrays. The module keeps these functions
+(`ir.kernels`), and every engine calls them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .passes import ModulePass, Pass
 from .private_functions import InlinePrivateFunctions
 
 Compiler: TypeAlias = Callable[[Mapping[str, Function], Mapping[str, Any]], Mapping[str, Kernel]]
-"""From functions by name, and the backend's options, to what computes each."""
+"""A function from functions by name, and the backend's options, to a kernel for each function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,15 @@ _backends: Final[dict[str, _Backend]] = {}
 def register_codegen(
     name: str, compiler: Compiler | None = None, *, writes_results: bool = False, override: bool = False
 ) -> Any:
-    """Let `RunCodegen` hand the functions of the backend ``name`` to ``compiler``; without it, a decorator.
+    """Register ``compiler`` for the functions of the backend ``name`` in `RunCodegen`; without it, a decorator.
 
     ``compiler(functions, options)`` gets the marked functions of a module by name, as `FuseOpsByPattern` or
-    `MergeCompositeFunctions` made them (`inline_composites` gives one without functions inside), and what
-    `RunCodegen` was given for this backend. It gives a callable for each name. A callable takes the arguments that the
-    function takes: NumPy arrays, row by row in memory, for tensors, tuples for tuples, ints for sizes; it leaves them
-    as they are, and returns arrays of the function's result type, which engines check. With ``writes_results`` it gets
-    arrays for the results after its arguments, and writes into these; the functions must state their shapes then.
-
-    Raises `PassError` when the name is taken, unless ``override``.
+    `MergeCompositeFunctions` made them (`inline_composites` removes inner functions), and the options that `RunCodegen`
+    was given for this backend. It returns a callable for each name. A callable takes the arguments of the function:
+    C-contiguous NumPy arrays for tensors, tuples for tuples, ints for sizes. It does not modify them, and returns
+    arrays of the function's result type, which engines check. With ``writes_results`` it also gets arrays for the
+    results, after its arguments, and writes into these; the functions must then state their shapes. Raises `PassError`
+    if the name is taken, unless ``override`` is True.
     """
     if compiler is None:
 
@@ -71,25 +70,25 @@ def register_codegen(
 
 
 def remove_codegen(name: str) -> None:
-    """Forget the compiler of the backend ``name``, if there is one."""
+    """Remove the compiler of the backend ``name``, if there is one."""
     _backends.pop(name, None)
 
 
 def RunCodegen(
     target_options: Mapping[str, Mapping[str, Any]] | None = None, entry_functions: Sequence[str] | None = None
 ) -> Pass:
-    """Compile each function that is marked for a backend, and call what came of it where the function was called.
+    """Compile each function that is marked for a backend, and replace calls of it by calls of the compiled function.
 
-    Marked are functions with the attribute ``Codegen``, which names the backend, and those with ``Composite``
-    (``"backend.operation"``) whose backend has a compiler; `register_codegen` says which compiler that is. Calls become
-    calls of outside functions that the module brings along, and the functions go. ``target_options`` are what each
-    compiler is given, by backend. ``entry_functions``: only what these call is compiled. Private functions that nothing
-    reaches any more go, too.
+    A function is marked by the attribute ``Codegen``, which names the backend, or by ``Composite``
+    (``"backend.operation"``) if a compiler is registered for the backend (`register_codegen`). Its calls become calls
+    of outside functions that the module carries, and the function is removed. ``target_options`` holds the options of
+    each compiler, by backend. ``entry_functions``: only functions reachable from these are compiled. Private functions
+    that are no longer reachable are removed, too.
 
     Needs: `FuseOpsByPattern` before it, with ``annotate_codegen=True`` or followed by `MergeCompositeFunctions`.
-    Guarantees: what the compilers guarantee; a result of another type than the function's is an error when it is run.
-    Raises `PassError`, naming the backend and the function, when there is no such compiler, when it raises, and when it
-    leaves a function out. Cost: that of the compilers; linear in the program besides.
+    Guarantees: what the compilers guarantee; at run time, a result of another type than the function's is an error.
+    Raises `PassError`, naming the backend and the function, if there is no such compiler, if it raises, or if it omits
+    a function. Cost: the compilers', and linear in the program.
     """
     options = dict(target_options or {})
 
@@ -121,7 +120,7 @@ def RunCodegen(
 
 
 def _marked(module: IRModule, entry_functions: Sequence[str] | None) -> dict[str, str]:
-    """The functions to compile, and the backend of each."""
+    """The functions to compile, with the backend of each."""
     found: dict[str, str] = {}
     for name in _reached(module, entry_functions):
         attrs = module[name].attrs
@@ -186,7 +185,7 @@ def _has_stated_results(ty: Type) -> bool:
 
 
 class _Calling(ExprMutator):
-    """Calls what was compiled where the functions were called."""
+    """Replaces calls of functions by calls of their compiled forms."""
 
     def __init__(self, externs: Mapping[str, tuple[str, bool]]) -> None:
         super().__init__()
@@ -203,10 +202,10 @@ class _Calling(ExprMutator):
 
 
 def inline_composites(function: Function) -> Function:
-    """``function`` with the bodies of the functions that are defined inside it in the places where they are called.
+    """``function`` with the functions that are defined inside it inlined.
 
-    What a compiler is handed becomes a row of calls of operators. Functions that are called by a name of the module,
-    and functions that are passed on as values, stay. Cost: linear in what comes out.
+    A compiler then gets a plain sequence of calls of operators. Functions that are called by a name of the module, and
+    functions that are passed on as values, stay. Cost: linear in the result.
     """
     lifted = LambdaLift()(IRModule({"main": _plain(function).with_attr("global_symbol", "main")}))
     plain = lifted.with_functions({name: _plain(inner) for name, inner in lifted.items() if name != "main"})
@@ -215,7 +214,7 @@ def inline_composites(function: Function) -> Function:
 
 
 def _plain(function: Function) -> Function:
-    """``function`` without the marks that keep passes away from it."""
+    """``function`` without the attributes that exclude it from passes."""
     for mark in ("Codegen", "Composite", "Primitive"):
         function = function.without_attr(mark)
     return function

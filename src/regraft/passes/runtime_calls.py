@@ -1,4 +1,4 @@
-"""LowerRuntimeBuiltin: what Relax's virtual machine does itself, as calls of the machine's own functions."""
+"""LowerRuntimeBuiltin: operators that Relax's virtual machine implements, as calls of the machine's functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .passes import FunctionPass, Pass
 
 
 def _named(name: str) -> Callable[[Call], Expr]:
-    """A lowering to the machine's function ``name``, which is given the operands of the call."""
+    """A lowering to a call of the machine's function ``name`` with the operands of the call."""
     return lambda call: call_packed(f"vm.builtin.{name}", *call.args, ty_args=call.ty)
 
 
@@ -37,7 +37,7 @@ def _killed(call: Call) -> Expr:
 
 
 def _with_fields(call: Call) -> list[Expr]:
-    """The function or closure of ``call``, and the values that it is given, which stand in a tuple."""
+    """The function or closure of ``call``, followed by its arguments, which are in a tuple."""
     function, values = call.args
     return [function, *(values.fields if isinstance(values, Tuple) else (values,))]
 
@@ -66,7 +66,7 @@ _LOWERINGS: Final[Mapping[str, Callable[[Call], Expr]]] = {
 
 
 class _Lowering(ExprMutator):
-    """Puts the machine's functions for the operators."""
+    """Replaces operators by calls of the machine's functions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,14 +89,14 @@ def _lowered(function: Function) -> Function:
 
 
 def LowerRuntimeBuiltin() -> Pass:
-    """Write reshapes, shapes of tensors, closures and memory as calls of what Relax's virtual machine has of its own.
+    """Write reshapes, shapes of tensors, closures and memory as calls of functions of Relax's virtual machine.
 
-    ``R.memory`` becomes ``R.vm``; ``reshape``, ``shape_of``, ``tensor_to_shape``, ``ensure_zero_offset`` and the making
-    of closures become calls of ``vm.builtin`` functions, and calls of closures ``call_builtin_with_ctx``. Engines in
-    Python run these calls; ONNX has no form for them.
+    ``R.memory`` becomes ``R.vm``. ``reshape``, ``shape_of``, ``tensor_to_shape``, ``ensure_zero_offset`` and
+    ``make_closure`` become calls of ``vm.builtin`` functions. Calls of closures become ``call_builtin_with_ctx``.
+    Engines in Python run these calls; ONNX has no form for them.
 
-    Such calls are no part of a dataflow block, and nothing says that they are pure: where there are any, blocks become
-    plain, as by `ToNonDataflow`, and pure functions are taken as pure unchecked, as after `RemovePurityChecking`.
+    These calls cannot be in a dataflow block, and they are not marked as pure. If there are any, blocks become plain,
+    as by `ToNonDataflow`, and pure functions are taken as pure without a check, as after `RemovePurityChecking`.
 
     Needs: storages (`LowerAllocTensor`). Guarantees: the same values to the bit. Raises `PassError` for a tensor
     without a storage. Cost: linear.
@@ -105,6 +105,6 @@ def LowerRuntimeBuiltin() -> Pass:
 
 
 def VMBuiltinLower() -> Pass:
-    """The older name of `LowerRuntimeBuiltin`, with a warning that says so."""
+    """The deprecated name of `LowerRuntimeBuiltin`; it warns."""
     warnings.warn("VMBuiltinLower has been renamed to LowerRuntimeBuiltin", stacklevel=2)
     return LowerRuntimeBuiltin()

@@ -1,4 +1,4 @@
-"""TorchForms: products and convolutions with their bias, and attention by heads, as PyTorch's operators have them."""
+"""TorchForms: products and convolutions with their bias, and attention by heads, as PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _packed_biased = is_op("relax.add")(_packed_product, _bias)
 
 
 def _packed_linear(rounded_once: Set[Expr]) -> CallRewriter:
-    """Weights that rewriting made, with their bias, as a linear layer, which has them the other way round."""
+    """A rewriter of a product with a computed weight, and its bias, to a linear layer, which transposes its weight."""
     turned_round = _once(_turned_round)
 
     def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
@@ -74,7 +74,7 @@ def _packed_linear(rounded_once: Set[Expr]) -> CallRewriter:
 
 
 def _once(make: Callable[[TensorData], TensorData]) -> Callable[[TensorData], TensorData]:
-    """``make``, which gives one tensor for all uses of one: the steps of a recurrence share their weights."""
+    """``make``, called once for each tensor: the steps of a recurrence share their weights."""
     made: dict[TensorData, TensorData] = {}
 
     def shared(data: TensorData) -> TensorData:
@@ -86,7 +86,7 @@ def _once(make: Callable[[TensorData], TensorData]) -> Callable[[TensorData], Te
 
 
 def _turned_round(matrix: TensorData) -> TensorData:
-    """A transposed matrix, made when it is first read; of another rank, the tensor itself."""
+    """A transposed matrix, computed when it is first read; for another rank, the tensor itself."""
     return matrix.permuted((1, 0)) if len(matrix.shape) == 2 else matrix
 
 
@@ -98,7 +98,7 @@ _shifted = is_op("relax.add")(_convolution, _shift)
 
 
 def _biased_convolution() -> CallRewriter:
-    """A convolution with what is added to its channels as one call."""
+    """A rewriter of a convolution and the bias of its channels to one call."""
     flat = _once(lambda numbers: TensorData(numbers.numpy().reshape(-1), name=numbers.name))
 
     def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
@@ -136,7 +136,7 @@ _HEADS_FIRST: Final = (0, 2, 1, 3)
 
 
 def _by_heads(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
-    """PyTorch has the heads in front of the sequence, the language behind it."""
+    """An attention in PyTorch's layout, which has the heads before the sequence; Relax has them after it."""
     attrs, mask = expr.attrs, matchings.get(_mask)
     operands: list[Expr] = [matchings[_query], matchings[_key], matchings[_value]]
     shapes = [stated_shape(operand) for operand in operands]
@@ -160,7 +160,7 @@ def _rank(expr: Expr) -> int:
 
 
 def _unless(kept: Set[Expr], rewriter: CallRewriter) -> CallRewriter:
-    """``rewriter``, which declines where a part of the match is to stay."""
+    """``rewriter``, except that it declines a match that contains a part to keep."""
 
     def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         if any(part in kept for part in (expr, *matchings.values()) if isinstance(part, Expr)):
@@ -171,11 +171,11 @@ def _unless(kept: Set[Expr], rewriter: CallRewriter) -> CallRewriter:
 
 
 def TorchForms(kept: Set[Expr] = frozenset(), rounded_once: Set[Expr] = frozenset()) -> Pass:
-    """Products and convolutions together with their bias, and attention, each as PyTorch's own operator.
+    """Write products and convolutions with their bias, and attention, as PyTorch's operators.
 
-    For programs that go to PyTorch next: only its engine, and the converter to it, have these operators as one.
-    ``kept`` are bound values that stay as they are; ``rounded_once`` are the sums that the model has in one operator
-    with their product, which rounds to half precision or bfloat16 once. Needs nothing. Guarantees the same values up to
+    For programs that are passed to PyTorch next: only its engine, and the converter to it, have these operators.
+    ``kept`` are bound values that stay as they are. ``rounded_once`` are sums that are one operator with their product
+    in the model, which rounds to half precision or bfloat16 once. Needs nothing. Guarantees the same values up to
     rounding. Cost: linear in the program.
     """
 
@@ -187,7 +187,7 @@ def TorchForms(kept: Set[Expr] = frozenset(), rounded_once: Set[Expr] = frozense
         (_packed_biased, _packed_linear(rounded_once), "packed_linear_with_bias"),
         (_shifted, _biased_convolution(), "convolution_with_bias"),
     )
-    # A product that has a bias would no longer be found by it.
+    # Products without bias come later: after them, a product with a bias would no longer match.
     others = rules(
         (_product, _linear, "linear"),
         (_attention | _masked, _by_heads, "attention_by_heads"),

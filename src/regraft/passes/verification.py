@@ -1,4 +1,4 @@
-"""True if a pass kept the values: each function before and after it, on the same random inputs."""
+"""The check that a pass keeps values: each function is run before and after it, on the same random inputs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class PassValueError(PassError, ValueError):
 
 
 def check_same_values(name: str, before: Function | IRModule, after: Function | IRModule) -> None:
-    """Raise `PassValueError` if ``after`` computes other values than ``before``; ``name`` is the pass's.
+    """Raise `PassValueError` if ``after`` computes other values than ``before``; ``name`` is the name of the pass.
 
-    Compared are the public functions that are in both with parameters of the same types. Cost: one run of each.
+    Compared are the public functions that exist in both with the same parameter types. Cost: one run of each.
     """
     found = changed_value(before, after)
     if found is not None:
@@ -25,9 +25,9 @@ def check_same_values(name: str, before: Function | IRModule, after: Function | 
 
 
 def changed_value(before: Function | IRModule, after: Function | IRModule) -> tuple[str, ValueDifference] | None:
-    """The first function that computes other values in ``after``, and how they differ; None if all agree.
+    """The first function that computes other values in ``after``, with the difference; None if all agree.
 
-    Functions that cannot run on random inputs before are left out.
+    Functions that cannot run on random inputs in ``before`` are skipped.
     """
     old, new = _as_module(before), _as_module(after)
     for name, function in old.items():

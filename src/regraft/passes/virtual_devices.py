@@ -1,4 +1,4 @@
-"""RealizeVDevice and UpdateVDevice: the devices that types name, from hints and from one device for another."""
+"""RealizeVDevice and UpdateVDevice: derive the devices in types from hints, and replace one device by another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .context import PassContext, PassError
 from .passes import ModulePass, Pass
 
 _KINDS = {"llvm": "cpu", "c": "cpu"}
-"""The kind of device that a target runs on, where it has another name."""
+"""The kind of device that a target runs on, if it differs from the name of the target."""
 
 
 def _device_of(value: Expr) -> VDevice | None:
@@ -31,7 +31,7 @@ def _device_in(ty: Type) -> VDevice | None:
 
 
 class _Realizing(ExprMutator):
-    """Writes a function with its parameters on their devices, and each hint as a move, or as nothing."""
+    """Places the parameters of a function on their devices, and replaces each hint by a move or by its operand."""
 
     def __init__(self, hinted: Mapping[str, VDevice], params: Mapping[Var, VDevice]) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ def _hints(module: IRModule) -> Iterator[str]:
 
 
 def _devices_by_hint(module: IRModule) -> dict[str, VDevice]:
-    """The device of the module that each hint means; raises `PassError` where the module names none."""
+    """The device of the module for each hint; raises `PassError` if the module does not name it."""
     named = [device for device in module.global_infos.get("vdevice", ()) if isinstance(device, VDevice)]
     by_text = {f"{_KINDS.get(d.target or '', d.target)}:{d.vdevice_id}:{d.memory_scope}": d for d in named}
     found: dict[str, VDevice] = {}
@@ -77,9 +77,9 @@ def _devices_by_hint(module: IRModule) -> dict[str, VDevice]:
 
 
 def _devices_of_params(function: Function, hinted: Mapping[str, VDevice]) -> dict[Var, VDevice]:
-    """The device of each parameter that has none yet and is used with values of that device.
+    """The device of each parameter that has none yet and is used with values on a device.
 
-    A value is on the device of its operands; an operand of no device is on that of the value.
+    A value is on the device of its operands. An operand without a device is on the device of the value.
     """
     known: dict[Var, VDevice] = {}
     bindings = list(iter_bindings(function))
@@ -110,10 +110,11 @@ def _used(value: Expr) -> list[Var]:
 
 
 def RealizeVDevice() -> Pass:
-    """Put the devices that a module's hints and types name into the types of all values that they reach.
+    """Propagate the devices that the hints and types of a module name to the types of all values that they reach.
 
-    A value is on the device of its operands, and an operand of no device on that of the value. ``hint_on_device``
-    becomes ``to_vdevice`` where the data is on another device, and goes away where it is not. Engines read no devices.
+    A value is on the device of its operands. An operand without a device is on the device of the value.
+    ``hint_on_device`` becomes ``to_vdevice`` if the data is on another device, and is removed otherwise. Engines ignore
+    devices.
 
     Needs: the devices of hints among the module's (``I.module_global_infos``). Guarantees: the same values to the bit.
     Raises `PassError` for a hint of a device that the module does not name. Cost: linear.
@@ -129,7 +130,7 @@ def RealizeVDevice() -> Pass:
 
 
 class _Updating(ExprMutator):
-    """Puts one device for another, in types and where values are moved."""
+    """Replaces one device by another, in types and in moves of values."""
 
     def __init__(self, old: VDevice, new: VDevice) -> None:
         super().__init__()
@@ -149,10 +150,10 @@ class _Updating(ExprMutator):
 
 
 def UpdateVDevice(new_vdevice: VDevice | str, index: int) -> Pass:
-    """Put ``new_vdevice`` for the device of that ``index`` among the module's, wherever the program names it.
+    """Replace the module's device with that ``index`` by ``new_vdevice``, wherever the program names it.
 
-    Needs: a module that names devices. Guarantees: the same values to the bit. Raises `PassError` for an ``index`` that
-    the module's devices do not have. Cost: linear.
+    Needs: a module that names devices. Guarantees: the same values to the bit. Raises `PassError` if the module has no
+    device of that ``index``. Cost: linear.
     """
     new = VDevice.of(new_vdevice)
 

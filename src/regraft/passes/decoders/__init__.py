@@ -1,4 +1,4 @@
-"""Decoders that make one token after another: their cache, their masks, and what turns queries and keys to places."""
+"""Decoders that produce one token after another: their cache, masks and rotary embedding."""
 
 from .cache_in_place import TOTAL, CacheInPlace, PackQueryKeyValue
 from .one_text import OneText

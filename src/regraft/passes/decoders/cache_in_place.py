@@ -1,8 +1,9 @@
-"""CacheInPlace: a decoder whose cache is copied in each step becomes one that writes into room for a longest text.
+"""CacheInPlace: a decoder that copies its cache in each step becomes one that writes into a buffer of maximal length.
 
-In a decoder that was exported with its cache as inputs and results, each layer joins the keys and values of before with
-the new ones and attends to all. ONNX Runtime has that as one operator, which also turns queries and keys to their
-places, and which writes only the new rows where the cache that comes in and the one that goes out are one memory.
+In a decoder that was exported with its cache as inputs and results, each layer concatenates the earlier keys and values
+with the new ones and attends to all of them. ONNX Runtime has one operator for this. It also applies the rotary
+embedding to queries and keys, and it writes only the new rows if the incoming and the outgoing cache share their
+memory.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ from .slopes import BiasOfPlaces, bias_of_places
 from .tables import PositionTables
 
 TOTAL: Final = "total_length"
-"""The parameter that says how many places there are after a step."""
+"""The name of the parameter that holds the number of places after a step."""
 
 _PAIRS: Final = 8
-"""ONNX Runtime turns pairs in multiples of these only, inside its attention."""
+"""Inside its attention, ONNX Runtime rotates pairs only in multiples of this number."""
 
 _HEADS_FIRST: Final = (0, 2, 1, 3)
 _BATCH_OF_HEADS: Final = (2, 0, 1, 3)
-"""The axes of attention as a cache has them, where the heads of one text are its batch."""
+"""The order of an attention's axes in a cache, if the heads of one text are the batch of the attention."""
 _past, _new = wildcard(), wildcard()
 _joined = is_op("relax.concat")(is_tuple([_past, _new]))
 _ATTENTIONS: Final = ("relax.nn.attention", "relax.nn.attention_bias", OTHER_ATTENTION.name)
 
 
 class _Cache(NamedTuple):
-    """``past``, a parameter, and ``new`` rows after it, which are ``joined``: (batch, heads, sequence, size)."""
+    """``joined`` is the parameter ``past`` with ``new`` rows after it: (batch, heads, sequence, size)."""
 
     past: Var
     new: Expr
@@ -64,10 +65,10 @@ class _Cache(NamedTuple):
 
 
 class _CachedAttention(NamedTuple):
-    """One attention over a cache. ``query`` is (batch, heads, sequence, size); ``bias`` says which keys are seen.
+    """One attention over a cache. ``query`` is (batch, heads, sequence, size); ``bias`` says which keys are visible.
 
-    The heads of a text may be the batch of ``call``, whose own heads are one then. With ``maps``, all are such that
-    attention is over the rows of the caches, from whose sums the result is to be made.
+    The batch of ``call`` may be the heads of a text; it then has one head. With ``maps``, the operands are chosen so
+    that the attention is over the rows of the caches, and the result is computed from sums of these rows.
     """
 
     var: Var
@@ -80,7 +81,7 @@ class _CachedAttention(NamedTuple):
 
 
 class _CachedFunction:
-    """A function with a cache, its attentions, and the function that it becomes."""
+    """A function with a cache and attentions over it, and its conversion to a cache in place."""
 
     def __init__(self, function: Function, longest: int) -> None:
         self._function = function
@@ -116,7 +117,7 @@ class _CachedFunction:
         raise PassError(f"the keys and values of {var.name_hint} are not a cache and new rows after it")
 
     def _mapped_layer(self, var: Var, call: Call) -> _CachedAttention | None:
-        """The layer over the rows of its caches where keys and values are linear maps of these; else None."""
+        """The layer as an attention over rows of its caches, if keys and values are linear maps of them; else None."""
         read = [read_caches(arg, self._values, lambda leaf: self._cache(leaf) is not None) for arg in call.args[1:3]]
         joined = list(dict.fromkeys([*(read[0] or ()), *(read[1] or ())]))
         first, second = (self._cache(one) for one in joined) if len(joined) == 2 else (None, None)
@@ -140,7 +141,7 @@ class _CachedFunction:
         return row_maps(key, value, shape_of(query)[2], joined, places.of_rows)
 
     def _as_in_cache(self, operand: Expr, order: Sequence[int]) -> Expr:
-        """``operand`` of attention, whose axes in ``order`` are (batch, heads, sequence, size), with these axes."""
+        """``operand`` of an attention, transposed from ``order`` to (batch, heads, sequence, size)."""
         batch, *others = shape_of(operand)
         groups = [axis_of(batch, divisible=True), *map(axis_of, others)]
         view = View(operand, groups)
@@ -162,7 +163,7 @@ class _CachedFunction:
         return _Cache(past, found[_new], var) if is_known and isinstance(shape[3], int) else None
 
     def _bias(self, var: Var, call: Call, keys: _Cache) -> BiasOfPlaces:
-        """The bias that hides keys from queries, and what lifts it; raises `PassError` for another mask."""
+        """The bias that hides keys from queries, and the slopes added to it; raises `PassError` for another mask."""
         past, count = shape_of(keys.past)[2], shape_of(call.args[0])[1]
         span = VisibleKeys()
         if call.attrs.causal_mask == "BottomRight":
@@ -188,7 +189,7 @@ class _CachedFunction:
         return BiasOfPlaces(size)
 
     def _computed_bias(self, var: Var, bias: Expr, places: PositionTables | None) -> BiasOfPlaces:
-        """The bias of attention as what it is at all places, whatever it is computed by."""
+        """The bias of an attention, found by computing it at all places, however the model computes it."""
         leaf = resolve(self._values, bias)
         if leaf not in self._biases:
             self._biases[leaf] = None if places is None else bias_of_places(leaf, places)
@@ -209,7 +210,7 @@ class _CachedFunction:
     # --- writing
 
     def in_place(self) -> Function:
-        """The function with room for ``longest`` places; raises `PassError` where it cannot be."""
+        """The function with room for ``longest`` places; raises `PassError` if this is not possible."""
         layers = {layer.var: layer for layer in self._layers()}
         first = next(iter(layers.values()))
         past = shape_of(first.keys.past)[2]
@@ -256,7 +257,7 @@ class _CachedFunction:
         return made
 
     def _attends_as(self, layer: _CachedAttention, other: _CachedAttention) -> bool:
-        """True if both sum the same rows, which they make different results of."""
+        """True if both attend over the same rows in the same way; only their results differ."""
         if layer.maps is None or other.maps is None or not layer.maps.reads_as(other.maps):
             return False
         pairs = zip(layer.call.args[:1] + layer.call.args[3:], other.call.args[:1] + other.call.args[3:], strict=False)
@@ -268,7 +269,7 @@ class _CachedFunction:
         return Var(past.name_hint, TensorType((batch, heads, self._longest, size), dtype_of(past)), past.origins)
 
     def _turn(self, layer: _CachedAttention, places: PositionTables | None) -> _Turn | None:
-        """The layer's rotary embedding as tables, None where queries or keys are not turned so."""
+        """The layer's rotary embedding as tables; None if queries or keys have no such embedding."""
         query, key = self._rotation(layer.query), self._rotation(layer.keys.new)
         if query is None or key is None or places is None or query.width % (2 * _PAIRS):
             return None
@@ -289,7 +290,7 @@ class _CachedFunction:
         return _Turn(query.data, key.data, tables[0], tables[1], query.interleaved)
 
     def _rotation(self, value: Expr) -> Rotation | None:
-        """``value`` as a rotation, also where its heads came first after it was turned."""
+        """``value`` as a rotation, also if its heads were moved to the front afterwards."""
         made = definition(self._values, value)
         if is_call_of(made, "relax.permute_dims") and permutation(made) == _HEADS_FIRST:
             found = rotation_of(made.args[0], self._values)
@@ -298,7 +299,7 @@ class _CachedFunction:
 
 
 class _Turn(NamedTuple):
-    """Queries and keys before they are turned to their places, and the tables (places, pairs) that say how."""
+    """Queries and keys before their rotary embedding, and the tables (places, pairs) of the embedding."""
 
     query: Expr
     key: Expr
@@ -308,20 +309,20 @@ class _Turn(NamedTuple):
 
 
 class _Lengths:
-    """The number of places, which a parameter says once the cache has room for more."""
+    """The number of places, which becomes a parameter once the cache has room for more."""
 
     def __init__(self, past: SymVar, count: Dim, batch: Dim, values: Mapping[Var, Expr]) -> None:
         self.total: Final = Var(TOTAL, TensorType((), "int32"))
         last = ops.reshape(ops.subtract(self.total, const(np.int32(1))), [1])
         self.last: Final = last if dims_equal(batch, 1) is True else ops.broadcast_to(last, [batch])
-        """The last place of each row."""
+        """The last place of each row of the batch."""
         self._past = past
         self._count = count
         self._values = values
         self._slopes: dict[int, Var] = {}
 
     def of_keys(self, slopes: np.ndarray, count: Dim) -> tuple[Var, list[Binding]]:
-        """Slopes (1, heads, 1, keys) of as many keys as there are after a step, for each of ``count`` queries."""
+        """Slopes (1, heads, 1, keys) for all keys after a step, repeated for each of ``count`` queries."""
         if id(slopes) in self._slopes:
             return self._slopes[id(slopes)], []
         ends = const(np.array([1, slopes.shape[1], 1])), ops.reshape(ops.astype(self.total, "int64"), [1])
@@ -332,12 +333,12 @@ class _Lengths:
         return var, [VarBinding(var, found)]
 
     def of_past(self) -> MatchCast:
-        """The length of the cache as the size that it was before."""
+        """The length of the cache, bound to the size variable that it had before."""
         found = ops.tensor_to_shape(self._beside_total(-self._count, [1]))
         return MatchCast(DataflowVar("length", ShapeType([self._past])), found, ShapeType([self._past]))
 
     def without_past(self, binding: Binding) -> Binding:
-        """``binding`` with the length of the cache computed from the parameter, where it is only counted with."""
+        """``binding`` with the length of the cache computed from the parameter, if it is only used as a number."""
         call = binding.value
         if not isinstance(binding, VarBinding) or not isinstance(call, Call):
             return binding
@@ -358,7 +359,7 @@ class _Lengths:
         return binding
 
     def _places(self, var: Var) -> Expr | None:
-        """Places that are cut from those of all tokens, by themselves; None for what is something else."""
+        """Places that are sliced from the places of all tokens, computed directly; None for another value."""
         index, shape = index_of(var, self._values), shape_of(var)
         if index is None or index.axis is None or not isinstance(var.ty, TensorType) or var.ty.dtype != "int64":
             return None
@@ -370,7 +371,7 @@ class _Lengths:
         return ops.reshape(ops.add(ops.arange(0, length, dtype="int64"), first), list(shape))
 
     def _number(self, size: Dim, shape: list[int]) -> Expr | None:
-        """``size``, the length of the cache and a number that does not depend on it, as a tensor; else None."""
+        """``size`` as a tensor, if it is the length of the cache plus a number independent of it; else None."""
         beside = size - self._past
         if isinstance(size, int) or self._past in free_symvars(beside):
             return None
@@ -384,8 +385,8 @@ class _Lengths:
 def _needed(function: Function) -> list[Binding]:
     """The bindings that the results of ``function`` are computed from.
 
-    Checks of sizes on the way to what is no longer read are left out: they held for all places that were looked at.
-    Those that define a size are kept.
+    Checks of sizes of values that are no longer read are dropped: they held for all places that were examined. Checks
+    that define a size are kept.
     """
     read = set(leaves_of(function.body.body))
     known = {size for param in function.params for size in defining_symvars(param.ty)}
@@ -402,9 +403,9 @@ def _needed(function: Function) -> list[Binding]:
 def _attended(
     layer: _CachedAttention, rooms: Mapping[Var, Var], present: Sequence[Var], lengths: _Lengths, turn: _Turn | None
 ) -> tuple[Var, list[Binding]]:
-    """The attention of a layer as the operator that keeps the cache, whose second and third results are ``present``.
+    """The attention of a layer as the operator that keeps the cache; its second and third results are ``present``.
 
-    The variable is that of all three results; the first are sums of rows, which `_result` brings into shape.
+    The returned variable holds all three results. The first one holds sums of rows, which `_result` brings into shape.
     """
     query, key = (layer.query, layer.keys.new) if turn is None else (turn.query, turn.key)
     tables = (LEFT_OUT, LEFT_OUT) if turn is None else (const(turn.cosine), const(turn.sine))
@@ -442,7 +443,7 @@ def _attended(
 
 
 def _result(layer: _CachedAttention, found: Var) -> Binding:
-    """The result of a layer, from the sums of rows that ``found`` begins with."""
+    """The result of a layer, from the sums of rows that are the first field of ``found``."""
     batch, heads, sequence, size = shape_of(layer.query)
     attended = ops.reshape(TupleGetItem(found, 0), [batch, sequence, heads, size])
     if layer.maps is not None:
@@ -452,7 +453,7 @@ def _result(layer: _CachedAttention, found: Var) -> Binding:
 
 
 def _check_sharing(layers: Iterable[_CachedAttention]) -> None:
-    """Raise `PassError` unless layers that read one cache keep it alike."""
+    """Raise `PassError` unless all layers that read one cache keep it in the same way."""
     readers: dict[Var, _CachedAttention] = {}
     for layer in layers:
         for cache in (layer.keys, layer.values):
@@ -466,18 +467,18 @@ def _check_sharing(layers: Iterable[_CachedAttention]) -> None:
 
 
 def _grows(param: Var, past: SymVar) -> bool:
-    """True if ``param`` is as long as the cache."""
+    """True if ``param`` has the length of the cache as a size."""
     return isinstance(param.ty, TensorType) and past in (param.ty.shape or ())
 
 
 def _scale(call: Call) -> float | None:
-    """The scale of an attention, whose queries may be given another size."""
+    """The scale of an attention, made explicit because its queries may get another size."""
     size = shape_of(call.args[0])[3]
     return call.attrs.scale if call.attrs.scale is not None or not isinstance(size, int) else size**-0.5
 
 
 def _may_be_heads(call: Call) -> bool:
-    """True if the batch of an attention of one head may be the heads of one text."""
+    """True if the batch of an attention with one head may be the heads of one text."""
     return all(dims_equal(shape_of(arg)[2], 1) is True for arg in call.args[:3])
 
 
@@ -488,26 +489,25 @@ def _rows(value: Expr) -> Expr:
 
 
 def CacheInPlace(longest: int) -> Pass:
-    """Give a decoder's cache room for ``longest`` places, and write new rows there instead of joining tensors.
+    """Give a decoder's cache room for ``longest`` places, and write new rows into it instead of concatenating tensors.
 
     The parameters that hold keys and values, (batch, heads, past, size) with a symbolic ``past``, become (batch, heads,
-    ``longest``, size), and so do the results that hold them. A last parameter ``total_length``, an int32 scalar, says
-    how many places there are after a step; rows beyond hold anything. Attention becomes ``GroupQueryAttention`` of ONNX
-    Runtime; rotary embedding goes into it, with tables of all places. Where the memory of the cache that comes in is
-    that of the one that goes out, only the new rows are written. Where several layers read one cache (Gemma 3n), each
-    writes the same rows, and further results that are named ``again`` hold what the later ones wrote: bind them to
-    that memory, too.
+    ``longest``, size), and so do the results that hold them. A last parameter ``total_length``, an int32 scalar, is the
+    number of places after a step; the contents of later rows are arbitrary. Attention becomes ONNX Runtime's
+    ``GroupQueryAttention``. Rotary embedding becomes a part of it, with tables for all places. If the incoming and the
+    outgoing cache share their memory, only the new rows are written. If several layers read one cache (Gemma 3n), each
+    writes the same rows, and further results named ``again`` hold what the later layers wrote: bind them to the same
+    memory, too.
 
-    Where keys and values are linear maps of the rows that are kept (`row_maps`), attention is over these rows: the two
-    caches of a layer get one width then, and each holds what both held if keys are made of both.
+    If keys and values are linear maps of the rows of the cache (`row_maps`), attention is over these rows. The two
+    caches of a layer then get one width; if keys are computed from both caches, each holds the contents of both.
 
-    Needs: attention as one operator with a causal mask, and with a window or slopes where there are any
-    (`FuseAttention`); only with sinks, or where a hyperbolic tangent caps the scores, is it read as it is written out.
-    A mask of another form, and slopes, are computed for all places to see what they are; what is neither a window nor
-    slopes, but hides later keys, is computed in each step. All rows of a batch have the
-    same length. Guarantees: the same values up to ``longest`` places, but for rounding. Raises `PassError` for a
-    function that is something else, with what. Cost: linear, and the tables; those of a computed mask grow with the
-    square of ``longest``.
+    Needs: attention as one operator with a causal mask, and with a window or slopes if there are any (`FuseAttention`).
+    Attention with sinks, or with scores capped by tanh, is recognized in its written-out form. A mask of another form,
+    and slopes, are computed for all places to find their form. A mask that is neither a window nor slopes, but hides
+    later keys, is computed in each step. All rows of a batch have the same length. Guarantees: the same values up to
+    ``longest`` places, except for rounding. Raises `PassError` for a function of another form, with the reason. Cost:
+    linear, plus the tables; the tables of a computed mask grow with the square of ``longest``.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:
@@ -540,16 +540,16 @@ def _packed(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | 
 
 
 def PackQueryKeyValue() -> Pass:
-    """Give ``GroupQueryAttention`` queries, keys and values in one tensor, where they are cut from one.
+    """Pass queries, keys and values to ``GroupQueryAttention`` in one tensor, if they are slices of one.
 
-    Needs: one product for the three (`CombineParallelMatmul`), and reshapes between gone (`RemoveRedundantReshape`).
+    Needs: one product for the three (`CombineParallelMatmul`), with no reshapes in between (`RemoveRedundantReshape`).
     Guarantees: the same values. Cost: linear.
     """
     return RulePass(Rule(_APART, _packed, "pack_query_key_value"), "PackQueryKeyValue")
 
 
 def _with_one_length(function: Function) -> Function:
-    """``function`` with one size variable for the length of all caches that it joins new rows to."""
+    """``function`` with one size variable for the lengths of all caches that it appends rows to."""
     values = get_var2val(function)
     lengths: dict[SymVar, None] = {}
     for value in values.values():

@@ -1,7 +1,8 @@
-"""Masks that compare places: which keys a query sees, where that follows from the places alone.
+"""Masks that compare places: the keys that a query sees, if that depends on the places alone.
 
-An index is a tensor whose elements are their place along one axis plus a size or a number: ``arange``, on whatever
-axes, with sizes and constants added. Causal masks and windows compare one along the keys with one along the queries.
+An index is a tensor whose elements are their place along one axis plus a size or a number: ``arange``, along any axis,
+with sizes and constants added. Causal masks and windows compare an index along the keys with an index along the
+queries.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from ...ir.op import Call, Op
 
 
 class Index(NamedTuple):
-    """A tensor whose elements are ``first`` plus their place along ``axis``, counted from the last one, -1.
+    """A tensor whose elements are ``first`` plus their place along ``axis``, counted from the last axis, -1.
 
-    ``axis`` is None where all elements are that number.
+    ``axis`` is None if all elements are ``first``.
     """
 
     axis: int | None
@@ -31,7 +32,7 @@ class Index(NamedTuple):
 
 
 class VisibleKeys(NamedTuple):
-    """Query i sees the keys from ``i + least`` to ``i + most``; None where there is no such end."""
+    """Query i sees the keys from ``i + least`` to ``i + most``; None means that this end is open."""
 
     least: Dim | None = None
     most: Dim | None = None
@@ -56,7 +57,7 @@ def _call_of(value: Expr, bindings: Mapping[Var, Expr]) -> tuple[str, Call] | No
 
 
 def index_of(value: Expr, bindings: Mapping[Var, Expr]) -> Index | None:
-    """``value`` as an index, None if it is not known to be one. Cost: the bindings that it is made of."""
+    """``value`` as an index; None if it is not known to be one. Cost: the bindings that it is computed from."""
     leaf = resolve(bindings, value)
     if isinstance(leaf, Constant):
         return _of_constant(leaf)
@@ -85,7 +86,7 @@ def index_of(value: Expr, bindings: Mapping[Var, Expr]) -> Index | None:
 
 
 def _counted(call: Call, bindings: Mapping[Var, Expr]) -> Index | None:
-    """The sums of ones so far: places, counted from 1, as models count the tokens that a mask shows."""
+    """The running count of ones: places, counted from 1. Models count the tokens that a mask shows in this way."""
     axis, rank = call.attrs.axis, len(shape_of(call))
     if axis is None or call.attrs.exclusive or uniform_of(call.args[0], bindings) != 1:
         return None
@@ -100,7 +101,7 @@ def _times_one(call: Call, bindings: Mapping[Var, Expr]) -> Index | None:
 
 
 def _cut(call: Call, bindings: Mapping[Var, Expr]) -> Index | None:
-    """A part of an index, which begins at a place that is counted from the front."""
+    """A slice of an index that begins at a place counted from the front."""
     index, rank = index_of(call.args[0], bindings), len(shape_of(call))
     axes, begins, _, *strides = call.args[1:]
     if index is None or not isinstance(axes, Tuple) or not isinstance(begins, Tuple):
@@ -119,7 +120,7 @@ def _cut(call: Call, bindings: Mapping[Var, Expr]) -> Index | None:
 
 
 def _of_constant(constant: Constant) -> Index | None:
-    """A number, or a range that was computed before; a float is one where it is whole."""
+    """A number, or a range that was computed before. A float counts if it is a whole number."""
     if constant.data.size == 0:
         return None
     values = np.asarray(constant.data.numpy())
@@ -151,7 +152,7 @@ def _summed(left: Index | None, right: Index | None, sign: int) -> Index | None:
 
 
 def _moved(index: Index | None, call: Call, *, only_unit_axes: bool) -> Index | None:
-    """``index`` after a change of shape that only adds and removes axes of size 1, or that repeats it."""
+    """``index`` after a reshape that only adds and removes axes of size 1, or after a broadcast."""
     if index is None or index.axis is None or not only_unit_axes:
         return index
     before, after = shape_of(call.args[0]), shape_of(call)
@@ -165,7 +166,7 @@ def _moved(index: Index | None, call: Call, *, only_unit_axes: bool) -> Index | 
 
 
 def visible_keys(bias: Expr, bindings: Mapping[Var, Expr]) -> VisibleKeys | None:
-    """The keys that a bias of attention leaves visible, where places decide that; None if it does anything else."""
+    """The keys that a bias of attention leaves visible, if the places decide that; None for any other bias."""
     if uniform_of(bias, bindings) == 0:
         return VisibleKeys()
     found = _call_of(bias, bindings)
@@ -195,7 +196,7 @@ def visible_keys(bias: Expr, bindings: Mapping[Var, Expr]) -> VisibleKeys | None
 
 
 def _lifts_the_lowest(call: Call, bindings: Mapping[Var, Expr]) -> bool:
-    """True if ``where`` only puts one number that hides in the place of another, as files of ONNX have it."""
+    """True if ``where`` only replaces one number that hides a key by another such number, as in some ONNX files."""
     compared, lifted = _call_of(call.args[0], bindings), number_of(resolve(bindings, call.args[1]))
     if compared is None or compared[0] != "relax.equal" or lifted is None or lifted > AS_GOOD_AS_INFINITE:
         return False
@@ -214,7 +215,7 @@ def _span(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) ->
 
 
 def _ends(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) -> Iterator[tuple[str, Dim] | None]:
-    """The ends of a span, each as the field of `VisibleKeys` that it is; None for any other condition."""
+    """The ends of a span, each with its field of `VisibleKeys`; None for any other condition."""
     leaf = resolve(bindings, condition)
     uniform = uniform_of(leaf, bindings)
     if uniform is not None:
@@ -238,7 +239,7 @@ def _ends(condition: Expr, bindings: Mapping[Var, Expr], *, is_negated: bool) ->
 
 
 def _end(name: str, call: Call, bindings: Mapping[Var, Expr], *, is_negated: bool) -> tuple[str, Dim] | None:
-    """``a < b`` and its kin as an end of what a query sees."""
+    """A comparison such as ``a < b``, as an end of the keys that a query sees."""
     if name not in _LESS and name not in _GREATER:
         return None
     low, high = (index_of(arg, bindings) for arg in (call.args if name in _LESS else call.args[::-1]))

@@ -1,4 +1,4 @@
-"""OneText: a decoder whose mask and places are inputs becomes one that computes them, for texts without padding."""
+"""OneText: a decoder that takes its mask and positions as inputs computes them itself, for texts without padding."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..passes import FunctionPass, Pass
 
 
 def OneText(ids: str, past: str, mask: str | None = None, positions: str | None = None) -> Pass:
-    """Take a decoder's mask to be ones and its positions to count on from its cache, so that both are no inputs.
+    """Replace a decoder's mask by ones, and its positions by a count from the length of its cache.
 
-    ``ids`` (batch, count), ``past`` (batch, heads, past, size), ``mask`` (batch, past + count) and ``positions``
-    (batch, count) are names of parameters, of whole numbers but for ``past``. That is what a text without padding
-    gives, token after token.
+    Both are then no longer inputs. ``ids`` (batch, count), ``past`` (batch, heads, past, size), ``mask`` (batch, past +
+    count) and ``positions`` (batch, count) are names of parameters, with integer dtypes except for ``past``. These are
+    the values for a text without padding, token after token.
 
-    Needs: sizes ``count`` and ``past`` that are symbolic, or known. Guarantees: the same values for such a text.
-    Raises `PassError` for parameters of other shapes. Cost: linear.
+    Needs: sizes ``count`` and ``past`` that are symbolic, or known. Guarantees: the same values for such a text. Raises
+    `PassError` for parameters of other shapes. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, _context: PassContext) -> Function:
@@ -45,7 +45,7 @@ def OneText(ids: str, past: str, mask: str | None = None, positions: str | None 
 
 
 _OF_PARAMETERS = ("torch_signature",)
-"""Attributes that say how the parameters of the source are nested, which are others now."""
+"""Attributes that describe how the source's parameters are nested; they no longer apply."""
 
 
 def _size(param: Var, axis: int) -> Dim:

@@ -1,4 +1,4 @@
-"""Attention that ``nn.attention`` cannot say, as one operator that only `CacheInPlace` sees.
+"""Attention that ``nn.attention`` cannot express, as one operator that only `CacheInPlace` sees.
 
 Its scores are capped, or a sink of each head takes a part of the weights. It becomes an operator of ONNX Runtime.
 """
@@ -19,11 +19,11 @@ from ..fuse_attention.fuse import with_attention
 from .sinks import SINKS_AS_SCORES
 
 LEFT_OUT: Final = Tuple([])
-"""An operand that is not given, before one that is."""
+"""The placeholder of an omitted operand before a given one."""
 
 
 def given(call: Call, place: int) -> Expr | None:
-    """The operand of ``call`` at ``place``, None where it is left out."""
+    """The operand of ``call`` at ``place``; None if it is omitted."""
     found = call.args[place] if place < len(call.args) else LEFT_OUT
     return None if isinstance(found, Tuple) else found
 
@@ -39,8 +39,10 @@ OTHER_ATTENTION: Final = Op(
     {**ATTENTION.attributes, "cap": 0.0},
     infer=_type,
 )
-"""``nn.attention`` of scaled scores that became ``cap * tanh(scores / cap)`` before the bias and the mask, with a
-``cap`` above 0; ``sinks`` (heads,) are scores of a key without a value."""
+"""``nn.attention`` whose scaled scores become ``cap * tanh(scores / cap)`` before bias and mask, if ``cap`` is above 0.
+
+``sinks`` (heads,) are scores of a key without a value.
+"""
 
 
 def _as_other(parts: AttentionParts) -> Expr:
@@ -52,6 +54,6 @@ def _as_other(parts: AttentionParts) -> Expr:
 
 
 def with_other_attention(function: Function, context: PassContext) -> Function:
-    """``function`` with each attention of capped scores, or with sinks, as one `OTHER_ATTENTION`."""
+    """``function`` with each attention that has capped scores or sinks as one `OTHER_ATTENTION`."""
     sunk = context.rewrite(function, RuleSet([SINKS_AS_SCORES]))
     return with_attention(sunk, context, _as_other, "other_attention")

@@ -1,4 +1,4 @@
-"""Rotary position embedding, written out, as what it is: a tensor, cosines and sines, and which elements are pairs."""
+"""Rotary position embedding that is written out, read as a tensor, cosines, sines, and the arrangement of the pairs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ...pattern import DFPattern, is_op, is_tuple, wildcard
 
 
 class Rotation(NamedTuple):
-    """The first ``width`` elements of the last axis of ``data`` turned.
+    """A rotation of the first ``width`` elements of the last axis of ``data``.
 
-    Pairs lie half of that apart, or side by side if ``interleaved``. ``cosine`` and ``sine`` have ``width`` elements on
-    their last axis, one for each element, which stand as the pairs do.
+    The two elements of a pair are ``width / 2`` apart, or adjacent if ``interleaved``. ``cosine`` and ``sine`` have
+    ``width`` elements on their last axis, one for each element, in the order of the elements.
     """
 
     data: Expr
@@ -30,7 +30,7 @@ class Rotation(NamedTuple):
 
 
 class AxisSlice(NamedTuple):
-    """The elements from ``begin`` to ``end`` of the last axis of ``whole``, every one or every ``stride``-th."""
+    """The elements from ``begin`` to ``end`` of the last axis of ``whole``, in steps of ``stride``."""
 
     whole: Expr
     begin: int
@@ -48,15 +48,15 @@ _pairs = is_op("relax.reshape")(_stacked | _joined, wildcard())
 ROTATED: Final = is_op("relax.add")(
     is_op("relax.multiply")(_data, _cosine), is_op("relax.multiply")(_halves | _pairs, _sine)
 )
-"""The first look at a rotation of all elements: which parts are its pairs is to be asked of `rotation_of`."""
+"""The pattern of a rotation of all elements; `rotation_of` then finds out which parts are its pairs."""
 _head, _rest = wildcard(), wildcard()
 _partial = is_op("relax.concat")(is_tuple([_head, _rest]))
 PARTLY_ROTATED: Final = is_op("relax.concat")(is_tuple([ROTATED, wildcard()]))
-"""The first look at a rotation of the first elements."""
+"""The pattern of a rotation of the first elements only."""
 
 
 def rotation_of(value: Expr, bindings: Mapping[Var, Expr]) -> Rotation | None:
-    """``value`` as a rotation of all or of the first elements of its last axis; None if it is not written so."""
+    """``value`` as a rotation of all or of the first elements of its last axis; None if it has another form."""
     whole = _whole_rotation(value, bindings)
     if whole is not None:
         return whole
@@ -114,7 +114,7 @@ def _is_joined(found: Mapping[DFPattern, Expr]) -> bool:
 
 
 def numbers_of_pairs(table: np.ndarray, width: int, *, interleaved: bool) -> np.ndarray | None:
-    """A table of one number for each of ``width`` elements as one for each pair; None if the two of a pair differ."""
+    """A table with one number per pair, from one with ``width`` numbers; None if the two numbers of a pair differ."""
     if table.shape[-1] != width:
         return None
     half = width // 2
@@ -128,7 +128,7 @@ def _attrs(value: Expr) -> Any:
 
 
 def _reaches(part: AxisSlice, end: int) -> bool:
-    """True if no element up to ``end`` is missing behind the last of ``part``, or too many."""
+    """True if the steps of ``part`` end right before ``end``: none is missing, and none is beyond it."""
     return end - part.stride <= _last(part) < end
 
 
@@ -137,7 +137,7 @@ def _last(part: AxisSlice) -> int:
 
 
 def part_of(value: Expr, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
-    """``value`` as a stretch of the last axis of another tensor, cut by a slice or a split; None if it is none."""
+    """``value`` as a contiguous slice of another tensor's last axis, from a slice or a split; None if it is not one."""
     cut = _cut_of(value, bindings)
     return cut if cut is not None and cut.stride == 1 else None
 
@@ -164,7 +164,7 @@ def _cut_of(value: Expr, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
 
 
 def _column_of(squeezed: Call, bindings: Mapping[Var, Expr]) -> AxisSlice | None:
-    """A column of a last axis that was taken apart into rows: every so-many-th element of what it was."""
+    """A column of a last axis that was reshaped into rows: every ``stride``-th element of the original axis."""
     column = part_of(squeezed.args[0], bindings)
     axes = squeezed.attrs.axis
     if column is None or column.end - column.begin != 1 or axes is None or len(axes) != 1:

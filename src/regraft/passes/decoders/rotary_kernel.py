@@ -1,8 +1,9 @@
-"""RotaryByKernel: queries and keys that are turned to their places by seven operators are turned by one.
+"""RotaryByKernel: rotary embedding of queries and keys by one operator instead of seven.
 
-ONNX Runtime has it as ``com.microsoft.RotaryEmbedding``, which reads each element once. Measured on one core, with the
-tables and the call of the engine, it takes 0.9 of the time of the written-out form for one place and 0.7 for 512 where
-pairs lie half of the elements apart; where they stand side by side, 0.96 and 0.4 (the table is in docs/speed.md).
+ONNX Runtime's operator ``com.microsoft.RotaryEmbedding`` reads each element once. Measured on one core, including the
+tables and the call of the engine, it takes 0.9 of the time of the written-out form for one place and 0.7 for 512, if
+the elements of a pair are half of the axis apart. If they are adjacent, it takes 0.96 and 0.4 (the table is in
+docs/speed.md).
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _KEEP_THE_LAST: Final = ("relax.reshape", "relax.expand_dims", "relax.squeeze", 
 
 
 def RotaryByKernel() -> Pass:
-    """Write rotary position embedding as ``RotaryEmbedding`` of ONNX Runtime.
+    """Write rotary position embedding as ONNX Runtime's ``RotaryEmbedding``.
 
-    Pairs may lie half of the turned elements apart, or side by side; the elements behind the turned ones stay. The data
-    is (batch, heads, sequence, size) or (batch, sequence, heads, size), of float32. Left, with the reason in `report`,
-    is what is turned by tables whose two numbers for a pair are not known to be equal. Guarantees: the same values but
-    for rounding. Pays on ONNX Runtime only. Cost: linear.
+    The elements of a pair may be half of the rotated elements apart, or adjacent. Elements after the rotated ones stay.
+    The data is (batch, heads, sequence, size) or (batch, sequence, heads, size), of float32. A rotation is left
+    unchanged, with the reason in `report`, if the two numbers of its tables for a pair are not known to be equal.
+    Guarantees: the same values up to rounding. Pays on ONNX Runtime only. Cost: linear.
     """
     partly = Rule(PARTLY_ROTATED, _by_kernel, "turn_first_elements_by_kernel")
     wholly = Rule(ROTATED, _by_kernel, "turn_by_kernel")
@@ -69,7 +70,7 @@ def _equal(left: Dim, right: Dim) -> bool:
 
 
 def _turned_by_heads(found: Rotation, batch: Dim, bindings: Mapping[Var, Expr]) -> Expr:
-    """Data of (batch, heads, sequence, size); turned before its heads come first, where they come so by a transpose."""
+    """The rotation of data (batch, heads, sequence, size); before a transpose that moves the heads first."""
     made = definition(bindings, resolve(bindings, found.data))
     if is_call_of(made, "relax.permute_dims"):
         axes = made.attrs.axes
@@ -80,7 +81,7 @@ def _turned_by_heads(found: Rotation, batch: Dim, bindings: Mapping[Var, Expr]) 
 
 
 def _turned_rows(found: Rotation, data: Expr, batch: Dim) -> Expr:
-    """``data`` of (batch, sequence, heads, size)."""
+    """The rotation of ``data``, (batch, sequence, heads, size)."""
     rows, places, heads, size = shape_of(data)
     flat = ops.reshape(data, [rows, places, heads * size])
     turned = _call(found, flat, batch, rows=rows, places=places, heads=heads, size=size)
@@ -99,7 +100,7 @@ def _call(found: Rotation, data: Expr, batch: Dim, *, rows: Dim, places: Dim, he
 
 
 def _by_pairs(table: Expr, found: Rotation, rows: Dim) -> Expr:
-    """A table of one number for each element as (rows, pairs)."""
+    """A table with one number for each element, as (rows, pairs)."""
     end, stride = (found.width, 2) if found.interleaved else (found.width // 2, 1)
     half = ops.strided_slice(table, [len(shape_of(table)) - 1], [0], [end], [stride])
     return ops.reshape(half, [rows, found.width // 2])
@@ -111,8 +112,8 @@ def _by_pairs(table: Expr, found: Rotation, rows: Dim) -> Expr:
 def _is_the_same_for_a_pair(table: Expr, found: Rotation, bindings: Mapping[Var, Expr]) -> bool:
     """True if the two elements of each pair are known to be equal on the last axis of ``table``.
 
-    Followed are operators that work element by element, or move what is before the last axis, up to where each number
-    is written twice. Cost: what the table is computed from.
+    The search follows elementwise operators, and operators that move axes before the last one, up to the operator that
+    writes each number twice. Cost: the bindings that the table is computed from.
     """
     width, seen = found.width, set[Expr]()
     pending = [table]
@@ -163,7 +164,7 @@ def _joins_one_twice(made: Call, name: str, last: int, bindings: Mapping[Var, Ex
 
 
 def _read_alike(made: Call) -> list[Expr] | None:
-    """The operands whose last axis is that of the result; None for an operator of which that is not known."""
+    """The operands whose last axis is that of the result; None if this is not known for the operator."""
     operands = [arg for arg in made.args if isinstance(arg.ty, TensorType)]
     if isinstance(made.op, Op) and Trait.ELEMENTWISE in made.op.traits:
         return operands

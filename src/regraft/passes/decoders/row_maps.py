@@ -1,10 +1,10 @@
-"""Keys and values that are made of the rows of a cache, each row by itself, by one linear map for each head.
+"""Keys and values that are computed from the rows of a cache, row by row, by one linear map for each head.
 
-A cache may keep less than keys and values are: a narrow row that all heads expand (latent attention of DeepSeek), heads
-in another order, or keys and values of two widths. Heads that are read together (differential attention, where a key
-weights the values of two heads) are kept as one head, whose rows stand side by side. A product with an expanded key is
-the product of the query, taken through the same map, with the row that is kept; and a sum of expanded values is the map
-of the sum of rows. So nothing is expanded, and attention reads the cache as it lies.
+A cache may hold less than the keys and values: a narrow row that all heads expand (DeepSeek's latent attention), heads
+in another order, or keys and values of two widths. Heads that are read together (differential attention, in which a key
+weights the values of two heads) are kept as one head, with their rows side by side. The product of a query with an
+expanded key equals the product of the query, mapped by the transposed map, with the cached row. A sum of expanded
+values equals the map of the sum of rows. So nothing is expanded, and attention reads the cache as it is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...ir.expr import Expr, ShapeExpr, Var, const
 from ...ir.op import Call, Op
 
 _SLACK: Final = 1e-4
-"""The largest error of the sum of a row in float32, as a part of the largest sum."""
+"""The largest error of the sum of a row in float32, relative to the largest sum."""
 _MOVES: Final = frozenset(
     f"relax.{name}"
     for name in (
@@ -30,22 +30,22 @@ _MOVES: Final = frozenset(
         "squeeze", "tile", "repeat", "flatten", "add", "subtract", "negative", "zeros", "zeros_like",
     )
 )  # fmt: skip
-"""Operators that are linear in all that they are given."""
+"""Operators that are linear in all their operands together."""
 _PRODUCTS: Final = ("relax.matmul", "relax.multiply")
-"""Operators that are linear in each of their operands."""
+"""Operators that are linear in each operand separately."""
 
 PairOfMaps: TypeAlias = tuple[np.ndarray | None, np.ndarray | None]
 Rows: TypeAlias = Callable[[Expr, Mapping[Var, np.ndarray]], np.ndarray | None]
-"""The value of an expression where the joined caches are the given ones; None if it depends on anything else."""
+"""The value of an expression if the joined caches are the given ones; None if it depends on anything else."""
 
 
 class RowMaps(NamedTuple):
-    """The maps from two caches to keys and values; both caches have as many heads; see `row_maps`.
+    """The maps from two caches, with equally many heads, to keys and values; see `row_maps`.
 
-    ``keys`` and ``values`` have a map (heads, their size, size of a row) for each of the two caches, None where nothing
-    is read. ``order``: the heads that share one of the caches' after each other, None where they stand so. ``groups``
-    (heads that are kept, heads of each): the heads of the caches that are kept as one, None where each is by itself;
-    ``sizes`` are those of the rows that are kept.
+    ``keys`` and ``values`` have a map (heads, their size, size of a row) for each of the two caches; None if they do
+    not read that cache. ``order`` sorts the heads so that heads that share a head of the caches are adjacent; None if
+    they are. ``groups`` (kept heads, heads of each) are the heads of the caches that are kept as one; None if each is
+    kept by itself. ``sizes`` are the sizes of the kept rows.
     """
 
     keys: PairOfMaps
@@ -82,17 +82,17 @@ class RowMaps(NamedTuple):
         return ops.reshape(ops.permute_dims(apart, (0, 1, 3, 2, 4)), [batch, heads, sequence, together * size])
 
     def keeps_as(self, other: RowMaps) -> bool:
-        """True if both keep the same rows of caches."""
+        """True if both keep the same rows of the caches."""
         is_same = _are_equal(self.groups, other.groups)
         return is_same and (self._is_joined, self._width) == (other._is_joined, other._width)
 
     def reads_as(self, other: RowMaps) -> bool:
-        """True if both attend in the same way, whatever they make of the sums of rows."""
+        """True if both attend in the same way; the results that they compute from the sums of rows may differ."""
         pairs = zip((*self.keys, self.order), (*other.keys, other.order), strict=True)
         return all(_are_equal(ours, theirs) for ours, theirs in pairs) and self.keeps_as(other)
 
     def query(self, query: Expr) -> Expr:
-        """Queries (batch, heads, sequence, size) as what is to be multiplied with the rows of keys."""
+        """Queries (batch, heads, sequence, size) in the form that is multiplied with the rows of keys."""
         ordered = query if self.order is None else ops.take(query, const(self.order), axis=1)
         parts: list[Expr] = []
         for place, size in enumerate(self.sizes):
@@ -136,7 +136,7 @@ def _cut(value: Expr, begin: int, end: int) -> Expr:
 
 
 def _through(value: Expr, maps: np.ndarray) -> Expr:
-    """``value`` (batch, heads, sequence, size) times ``maps`` (heads, size, new size), where these are not 0."""
+    """``value`` (batch, heads, sequence, size) times ``maps`` (heads, size, new size), skipping zeros."""
     inner, outer = (np.flatnonzero(maps.any(axis=axes)) for axes in ((0, 2), (0, 1)))
     begin, end, left, right = (int(place) for ends in (inner, outer) for place in (ends[0], ends[-1] + 1))
     part, block = _cut(value, begin, end), maps[:, begin:end, left:right]
@@ -150,9 +150,9 @@ def _through(value: Expr, maps: np.ndarray) -> Expr:
 
 
 def read_caches(operand: Expr, values: Mapping[Var, Expr], is_cache: Callable[[Var], bool]) -> list[Var] | None:
-    """The caches that ``operand`` is linear in by its operators; None if others stand between.
+    """The caches that ``operand`` depends on by linear operators; None if other operators are involved.
 
-    Cost: the bindings between.
+    Cost: the bindings between the caches and ``operand``.
     """
     found: dict[Var, None] = {}
     reads: dict[Var, bool] = {}
@@ -191,8 +191,9 @@ def _is_linear(call: Call, reading: Sequence[Var], values: Mapping[Var, Expr]) -
 def row_maps(key: Expr, value: Expr, heads: Dim, caches: Sequence[Var], rows: Rows) -> RowMaps | None:
     """Keys and values (1, sequence, heads, size) of ``heads`` queries as maps of the rows of two caches; else None.
 
-    Their operators have to be linear (`read_caches`). The maps are found by rows of zeros and a one, and tried out on
-    random rows: a map that depends on the place of a row is none. Cost: computing them for as many rows as are wide.
+    Their operators must be linear (`read_caches`). The maps are found with unit vectors as rows, and checked with
+    random rows; a map that depends on the place of a row is rejected. Cost: computing them for as many rows as a row is
+    wide.
     """
     (_, kept, _, first), (_, others, _, second) = (shape_of(cache) for cache in caches)
     if not isinstance(kept, int) or kept != others or not isinstance(first, int) or not isinstance(second, int):
@@ -220,12 +221,12 @@ def row_maps(key: Expr, value: Expr, heads: Dim, caches: Sequence[Var], rows: Ro
 
 
 def _reads(maps: Sequence[np.ndarray]) -> np.ndarray:
-    """True where a query reads a head of the caches: (queries, heads of the caches)."""
+    """True if a query reads a head of the caches: (queries, heads of the caches)."""
     return np.asarray(np.concatenate([one.any(axis=1) for one in maps], axis=2).any(axis=2))
 
 
 def _read_together(reads: np.ndarray) -> np.ndarray | None:
-    """The heads of caches that the same queries read, in groups (groups, heads of each); None for unequal ones."""
+    """The heads of caches that the same queries read, in groups (groups, heads of each); None if their sizes differ."""
     groups = list(range(reads.shape[1]))
     for row in reads:
         read = {groups[head] for head in np.flatnonzero(row)}
@@ -235,7 +236,7 @@ def _read_together(reads: np.ndarray) -> np.ndarray | None:
 
 
 def _of_groups(maps: np.ndarray, groups: np.ndarray, first: int) -> np.ndarray:
-    """``maps`` (heads, size, heads of the caches, size of both) of heads that are kept side by side in ``groups``."""
+    """``maps`` (heads, size, heads of the caches, size of both) for heads that are kept side by side in ``groups``."""
     grouped = maps[:, :, groups]  # (heads, size, groups, heads of each, size of both)
     sides = [side.reshape(*side.shape[:3], -1) for side in np.split(grouped, [first], axis=-1)]
     return np.concatenate(sides, axis=-1)
@@ -247,7 +248,7 @@ def _by_cache(maps: np.ndarray, first: int) -> PairOfMaps:
 
 
 def _maps(operand: Expr, caches: Sequence[Var], heads: int, sizes: Sequence[int], rows: Rows) -> np.ndarray | None:
-    """The maps (heads of ``operand``, its size, heads of the caches, size of both) of rows, None if they are none."""
+    """The maps (heads of ``operand``, its size, heads of the caches, size of both) of rows; None if there are none."""
     count = heads * sum(sizes)
     units = np.eye(count, dtype=np.float32).reshape(count, heads, sum(sizes))
     found = _of_rows(operand, caches, sizes, units, rows)
@@ -265,7 +266,7 @@ def _maps(operand: Expr, caches: Sequence[Var], heads: int, sizes: Sequence[int]
 def _of_rows(
     operand: Expr, caches: Sequence[Var], sizes: Sequence[int], both: np.ndarray, rows: Rows
 ) -> np.ndarray | None:
-    """``operand`` (sequence, heads, size) where the caches hold ``both`` (sequence, their heads, size of both)."""
+    """``operand`` (sequence, heads, size) for caches that hold ``both`` (sequence, their heads, size of both)."""
     parts = np.split(both.transpose(1, 0, 2)[None], [sizes[0]], axis=3)
     found = rows(operand, dict(zip(caches, parts, strict=True)))
     is_known = found is not None and found.ndim == 4 and found.shape[:2] == (1, both.shape[0])

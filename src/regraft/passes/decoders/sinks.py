@@ -1,7 +1,7 @@
-"""Attention whose sum is multiplied by the share that a sink leaves, as attention with a sink among its scores.
+"""Attention whose result is multiplied by the share that a sink leaves, as attention with a sink among its scores.
 
-With scores s and a sink t, ``sigmoid(logsumexp(s) - t)`` is the part of the weights that the keys keep when the sink is
-one more score: the sum of exp(s) beside itself and exp(t). `FuseAttention` knows the second form.
+With scores s and a sink t, ``sigmoid(logsumexp(s) - t)`` is the share of the weights that the keys keep if the sink is
+one more score: the sum of exp(s), divided by itself plus exp(t). `FuseAttention` recognizes the second form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...rewrite import Bindings, Decline, Rule, decline
 _scores, _values, _sinks, _shift, _shift_again = (wildcard() for _ in range(5))
 _softmax = is_op("relax.nn.softmax")(_scores)
 _product = is_op("relax.matmul")(_softmax, _values)
-# The logarithm of the sum of exponentials is the same, whatever is taken from the scores and added afterwards.
+# The logarithm of the sum of exponentials does not depend on the shift that is subtracted first and added afterwards.
 _sum = is_op("relax.sum")(is_op("relax.exp")(is_op("relax.subtract")(_scores, _shift)))
 _back = is_op("relax.squeeze")(_shift_again) | is_op("relax.reshape")(_shift_again, wildcard()) | _shift_again
 _logarithm = is_op("relax.add")(is_op("relax.log")(_sum), _back)
@@ -46,4 +46,4 @@ def _with_sink(_: Expr, matchings: dict[Any, Any], bindings: Bindings) -> Expr |
 
 
 SINKS_AS_SCORES: Final = Rule(_kept, _with_sink, "sinks_as_scores").assuming_finite()
-"""A share that a sink leaves, multiplied in after the sum, as one more score before the softmax."""
+"""The share that a sink leaves, multiplied in after the sum, written as one more score before the softmax."""

@@ -12,15 +12,15 @@ from ...ir.expr import Expr
 from .tables import PositionTables
 
 _AT_ONCE: Final = 1 << 22
-"""Elements of a bias that are computed together."""
+"""The number of elements of a bias that are computed at a time."""
 _SLACK: Final = 8 * float(np.finfo(np.float32).eps)
-"""The largest error of a sum that is computed in another order, as a part of its largest term."""
+"""The largest error of a sum that is computed in another order, relative to its largest term."""
 
 
 class BiasOfPlaces(NamedTuple):
-    """A causal bias: each query sees the last ``window`` keys up to its own, or all if that is None.
+    """A causal bias: each query sees the last ``window`` keys up to its own; all of them if ``window`` is None.
 
-    ``slopes`` (1, heads, 1, keys) is what each key is lifted by, for whatever query; None where that is nothing. A bias
+    ``slopes`` (1, heads, 1, keys) is added to the score of each key, for every query; None if nothing is added. A bias
     of another form is ``computed`` in each step, (texts or 1, heads or 1, queries, keys).
     """
 
@@ -30,16 +30,16 @@ class BiasOfPlaces(NamedTuple):
 
     @property
     def is_of_all_heads(self) -> bool:
-        """True if it does the same to all heads."""
+        """True if the bias is the same for all heads."""
         return self.slopes is None and (self.computed is None or shape_of(self.computed)[1] == 1)
 
 
 def bias_of_places(bias: Expr, places: PositionTables) -> BiasOfPlaces | None:
-    """``bias``, (1, heads, queries, keys), as one of places; None if it is no causal one, or depends on inputs.
+    """``bias``, (1, heads, queries, keys), as a bias of places; None if it is not causal or depends on inputs.
 
-    One of several texts has to be the same for all of them. What is added to all keys of a query changes nothing, and
-    is left out. All queries up to the longest text are looked at, so the cost is the heads of the bias times the square
-    of that length.
+    A bias with several texts must be the same for all of them. A number that is added to all keys of a query changes
+    nothing, and is dropped. All queries up to the longest text are examined, so the cost is the heads of the bias times
+    the square of that length.
     """
     longest = places.longest
     last = _rows(bias, places, longest - 1, 1)
@@ -62,7 +62,7 @@ def bias_of_places(bias: Expr, places: PositionTables) -> BiasOfPlaces | None:
 
 
 def _rows(bias: Expr, places: PositionTables, first: int, count: int) -> np.ndarray | None:
-    """``bias`` of the queries from ``first`` on, of one text where that of all texts is the same."""
+    """``bias`` of the queries from ``first`` on; of one text if the bias is the same for all texts."""
     rows = places.rows(bias, first, count)
     if rows is None or rows.ndim != 4 or (rows != rows[:1]).any():
         return rows
@@ -70,7 +70,7 @@ def _rows(bias: Expr, places: PositionTables, first: int, count: int) -> np.ndar
 
 
 def _is_causal(rows: np.ndarray, first: int, count: int, heads: int) -> bool:
-    """True if ``rows``, the bias of the queries from ``first`` on, shows no later key, and some to each query."""
+    """True if ``rows``, the bias of the queries from ``first`` on, shows no later key, and some key to each query."""
     if rows.shape != (1, heads, count, first + count):
         return False
     shown = rows > AS_GOOD_AS_INFINITE
@@ -78,7 +78,7 @@ def _is_causal(rows: np.ndarray, first: int, count: int, heads: int) -> bool:
 
 
 def _agrees(rows: np.ndarray, first: int, count: int, window: int, found: np.ndarray) -> bool:
-    """True if ``rows``, the bias of the queries from ``first`` on, shows ``window`` keys, lifted as ``found`` says."""
+    """True if ``rows``, the bias of the queries from ``first`` on, shows ``window`` keys with the slopes ``found``."""
     heads, total = found.shape[1], first + count
     query, key = np.arange(first, total)[:, None], np.arange(total)
     shown = (key <= query) & (key > query - window)

@@ -1,4 +1,4 @@
-"""Values that depend on places only, such as cosines and sines, as tables: one row for each place of a longest text."""
+"""Values that depend on places only, such as cosines and sines, as tables with one row for each place."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ...ir.visitor import iter_bindings
 from ...op.evaluate import EvaluationError, Evaluator
 
 _ANY: Final = 1 << 40
-"""All of a table is computed, however large."""
+"""The limit of an evaluation: tables are computed however large they are."""
 
 
 class PositionTables:
-    """Tables of a function in which ``count`` places, or one, follow ``past`` ones."""
+    """Tables of a function in which ``count`` places, or one, follow ``past`` places."""
 
     def __init__(self, function: Function, past: SymVar, count: SymVar | None, longest: int) -> None:
         self._values: Final[Mapping[Var, Expr]] = {binding.var: binding.value for binding in iter_bindings(function)}
@@ -32,7 +32,7 @@ class PositionTables:
     def table_of(self, value: Expr) -> np.ndarray | None:
         """``value`` for the places 0 to ``longest``; None if it depends on inputs, or on more than its place.
 
-        The second is tried out at the beginning, in the middle and at the end. Cost: what computing it takes.
+        The latter is checked at the beginning, in the middle and at the end. Cost: computing the value.
         """
         leaf = resolve(self._values, value)
         if leaf not in self._found:
@@ -40,16 +40,16 @@ class PositionTables:
         return self._found[leaf]
 
     def rows(self, value: Expr, first: int, count: int) -> np.ndarray | None:
-        """``value`` where ``count`` places follow ``first`` ones; None if it depends on inputs or on other sizes.
+        """``value`` if ``count`` places follow ``first`` places; None if it depends on inputs or on other sizes.
 
-        Where the function takes one place at a time, these are put together on the axis before the last one.
+        If the function takes one place at a time, the results are concatenated on the axis before the last one.
         """
         if self._count is None and count != 1:
             return self._together([self.rows(value, place, 1) for place in range(first, first + count)])
         return self._value(value, first, count, {})
 
     def of_rows(self, value: Expr, joined: Mapping[Var, np.ndarray]) -> np.ndarray | None:
-        """``value`` where the ``joined`` caches are the given ones, (batch, heads, rows, size).
+        """``value`` if the ``joined`` caches have the given contents, (batch, heads, rows, size).
 
         None if it depends on other inputs, too.
         """
