@@ -1,4 +1,4 @@
-"""The readers of operators of ONNX, by family; importing this fills `importing.IMPORTERS`."""
+"""The readers of ONNX's operators, by family. Importing this fills `importing.IMPORTERS`."""
 
 from . import convolution as convolution
 from . import elementwise as elementwise

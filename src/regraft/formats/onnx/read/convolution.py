@@ -37,7 +37,7 @@ def _steps(node: NodeImporter, rank: int) -> tuple[Any, Any]:
 
 
 class _WindowAxis(NamedTuple):
-    """One axis of a pooling: its size, what a window takes of it, and the padding before and after it."""
+    """One axis of a pooling: its size, the window along it, and the padding before and after it."""
 
     size: Any
     kernel: int
@@ -47,7 +47,7 @@ class _WindowAxis(NamedTuple):
 
     @property
     def extent(self) -> int:
-        """The elements from the first to the last that a window takes."""
+        """The number of elements from the first to the last of a window."""
         return (self.kernel - 1) * self.dilation + 1
 
     def windows(self, *, ceil_mode: bool) -> Dim:
@@ -55,7 +55,7 @@ class _WindowAxis(NamedTuple):
         return window_count(self.size, self.extent, self.stride, self.pads, ceil_mode)
 
     def without_overhang(self) -> _WindowAxis:
-        """A window without what hangs over the end of an axis that only one, begun by ``ceil_mode``, is on."""
+        """The axis with its only window, begun by ``ceil_mode``, cut off at the end; any other axis as it is."""
         if not isinstance(self.size, int):
             return self
         last = self.size + sum(self.pads) - 1
@@ -65,9 +65,9 @@ class _WindowAxis(NamedTuple):
 
 
 class _Windows:
-    """The windows of a convolution or a pooling, with ``auto_pad`` worked out: its padding may depend on sizes.
+    """The windows of a convolution or a pooling, with ``auto_pad`` computed. The padding may depend on symbolic sizes.
 
-    For a pooling it pads for a window without gaps, whatever the dilations are, as ONNX Runtime does.
+    A pooling is padded for a window without gaps, whatever its dilations, as in ONNX Runtime.
     """
 
     def __init__(self, node: NodeImporter, kernel: Any, *, is_pooling: bool) -> None:
@@ -87,7 +87,7 @@ class _Windows:
 
     @property
     def padding(self) -> tuple[int, ...]:
-        """The padding before each axis, then after each. Raises `UnsupportedNodeError` where it depends on the run."""
+        """The padding before each axis, then after each. Raises `UnsupportedNodeError` if it depends on the run."""
         widths = [width for end in zip(*self._pads, strict=True) for width in end]
         known = [width for width in widths if isinstance(width, int)]
         if len(known) != len(widths):
@@ -96,7 +96,7 @@ class _Windows:
         return tuple(known)
 
     def padded(self, x: Expr, fill: Expr) -> tuple[Expr, tuple[int, ...]]:
-        """``x``, and how much padding it still needs: none where that depends on the run, and is ``fill`` in it."""
+        """``x`` and the padding left to the operator. Padding known at run time only is added here, as ``fill``."""
         if all(isinstance(width, int) for pair in self._pads for width in pair):
             return x, self.padding
         for axis, pair in enumerate(self._pads, start=2):
@@ -104,7 +104,7 @@ class _Windows:
         return x, (0,) * (2 * self.rank)
 
     def axes(self) -> list[_WindowAxis]:
-        """The axes of a pooling. Refuses one on which no window begins: types of operators rule such a result out."""
+        """The axes of a pooling. Raises if an axis has no window: the types of operators do not allow such a result."""
         pads = zip(self.padding[: self.rank], self.padding[self.rank :], strict=True)
         rows = zip(self._node.shape()[2:], self.kernel, self.strides, self.dilations, pads, strict=True)
         axes = [_WindowAxis(*row) for row in rows]
@@ -116,7 +116,7 @@ class _Windows:
 
 
 def convolved(node: NodeImporter, data: Expr, weight: Expr, index: int = 1) -> Expr:
-    """The convolution of ``data`` by the node's attributes; ``weight`` has the shape of its operand ``index``."""
+    """The convolution of ``data`` by the node's attributes; ``weight`` has the shape of operand ``index``."""
     windows = _Windows(node, node.attr("kernel_shape") or node.shape(index)[2:], is_pooling=False)
     data, padding = windows.padded(data, const(0, dtype_of(data)))
     groups = node.attr("group", 1)
@@ -124,7 +124,7 @@ def convolved(node: NodeImporter, data: Expr, weight: Expr, index: int = 1) -> E
 
 
 def with_bias(node: NodeImporter, x: Expr, bias: Expr | None) -> Expr:
-    """``x`` plus a number for each channel (axis 1)."""
+    """``x`` plus one number for each channel (axis 1)."""
     if bias is None:
         return x
     return node.emit(x) + node.emit(ops.reshape(bias, [1, -1, *[1] * (node.rank() - 2)]))
@@ -144,7 +144,7 @@ def _conv_transpose(node: NodeImporter) -> Imported:
     extra = node.attr("output_padding") or (0,) * rank
     padding, extra = _transposed_padding(node, strides, dilations, tuple(extra))
     groups = node.attr("group", 1)
-    # What output padding adds beyond the stride is plain padding, which convolution cannot say.
+    # Output padding of a stride or more is plain padding, which the operator cannot express.
     beyond = [max(more - stride + 1, 0) for more, stride in zip(extra, strides, strict=True)]
     extra = tuple(more - over for more, over in zip(extra, beyond, strict=True))
     cut = [max(-pad, 0) for pad in padding]
@@ -161,7 +161,7 @@ def _conv_transpose(node: NodeImporter) -> Imported:
 def _transposed_padding(
     node: NodeImporter, strides: Any, dilations: Any, extra: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Padding and output padding, worked out from the sizes that the result is to have if those are given."""
+    """Padding and output padding; computed from the sizes of the result if those are given."""
     rank = len(strides)
     target, mode = node.attr("output_shape"), node.attr("auto_pad", "NOTSET")
     if target is None and mode in ("NOTSET", "VALID"):
@@ -176,7 +176,7 @@ def _transposed_padding(
         total = full - goal
         if not isinstance(total, int):
             raise node.undecided("how much is cut off depends on sizes that are known at run time only")
-        # A stride beyond the kernel leaves the result of SAME short of the goal, as ONNX Runtime has it.
+        # If the stride exceeds the kernel, the result of SAME is smaller than the goal, as in ONNX Runtime.
         short = 0 if target is None else max(-total, 0)
         total = max(total, 0)
         small, large = total // 2, total - total // 2
@@ -206,7 +206,7 @@ def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
     pool, given, kernel = _MAX_POOL[windows.rank], node.operand(0), windows.kernel
     is_halved = {*kernel, *windows.strides} == {2} and {*windows.dilations} == {1}
     if node.attr("auto_pad", "NOTSET") == "SAME_UPPER" and is_halved:
-        # One element is added behind an odd number of them: as it is when counts are rounded up.
+        # SAME_UPPER adds one element after an odd number of elements, which is the same as rounding counts up.
         return (pool(given, kernel, windows.strides, ceil_mode=True),)
     x, padding = windows.padded(given, node.like(extreme_of_none(node.dtype(), greatest=True)))
     if x is given:
@@ -215,7 +215,7 @@ def _max_pool(node: NodeImporter) -> tuple[Imported | None, ...]:
 
 
 def _max_pool_places(node: NodeImporter, windows: _Windows) -> tuple[Imported, Imported]:
-    """The greatest element of each window and its place, for sizes that are known."""
+    """The maximum of each window and its index, for known sizes."""
     sizes = node.known_shape()
     lines: list[Line] = []
     for axis in windows.axes():
@@ -263,12 +263,12 @@ def _lp_pool(node: NodeImporter) -> Imported:
 
 
 def _root_of(power: float) -> float:
-    """The exponent that takes back ``power``; that of 0 is infinite, as in ONNX Runtime."""
+    """The exponent that inverts ``power``; infinite for a power of 0, as in ONNX Runtime."""
     return math.inf if power == 0 else 1 / power
 
 
 def _filled_up(node: NodeImporter, x: Expr, axes: Sequence[_WindowAxis]) -> Expr:
-    """``x`` with zeros behind each axis as far as the last window reaches that ``ceil_mode`` begins."""
+    """``x`` with zeros after each axis, up to the end of the last window that ``ceil_mode`` begins."""
     for place, axis in enumerate(axes, start=2):
         reach = (axis.windows(ceil_mode=True) - 1) * axis.stride + axis.extent
         x = between(x, place, (0, dim_max(reach - axis.size - sum(axis.pads), 0)), node.like(0), node.emit)
@@ -293,7 +293,7 @@ def _max_unpool(node: NodeImporter) -> Imported:
     pads = node.attr("pads") or (0,) * (2 * rank)
     natural = [(sizes[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[i + rank] for i in range(rank)]
     inner = [*sizes[:2], *natural]
-    # Places count in the shape that is given, as ONNX Runtime has it; ONNX itself pads what they are in without it.
+    # Indices count in the given shape, as in ONNX Runtime; ONNX itself pads the result of the default shape.
     given = node.integers(2, "its shape") or inner
     flat = ops.zeros([int(np.prod(given))], node.dtype())
     places = ops.reshape(node.operand(1), [-1])
@@ -307,7 +307,7 @@ def _conv_integer(node: NodeImporter) -> Imported:
 
 
 def shifted(node: NodeImporter, index: int, zero: int) -> Expr:
-    """Operand ``index`` less its zero point, as int32."""
+    """Operand ``index`` minus its zero point, as int32."""
     x = in_dtype(node.operand(index), "int32")
     if not node.has(zero):
         return node.emit(x)
@@ -332,8 +332,8 @@ def _col2im(node: NodeImporter) -> Imported:
     )
 
 
-# --- deformable convolution (Dai et al. 2017, with a mask Zhu et al. 2019): elements are sampled at the places that it
-# computes, by `image.grid_sample`, so that it runs and has gradients wherever that does; then comes a product
+# --- deformable convolution (Dai et al. 2017, with a mask Zhu et al. 2019): `image.grid_sample` reads the elements at
+# the computed positions, so that it runs and has gradients on every engine that has this operator; then comes a product
 
 
 def _known(node: NodeImporter, size: Dim, what: str) -> int:
@@ -343,7 +343,7 @@ def _known(node: NodeImporter, size: Dim, what: str) -> int:
 
 
 def _base_places(windows: _Windows, counts: tuple[int, int]) -> np.ndarray:
-    """y and x of each element of each window where nothing is moved: (2, elements of a window, *counts)."""
+    """The y and x of each element of each window without offsets: (2, elements of a window, *counts)."""
     rows = zip(counts, windows.kernel, windows.strides, windows.padding[:2], windows.dilations, strict=True)
     down, across = [Line.of(0, *row).places.T for row in rows]
     shape = (*windows.kernel, *counts)
@@ -353,7 +353,7 @@ def _base_places(windows: _Windows, counts: tuple[int, int]) -> np.ndarray:
 
 
 def _sampled(node: NodeImporter, windows: _Windows) -> Expr:
-    """The elements of all windows: (batch * offset groups, channels of one, elements of a window * rows, columns)."""
+    """The elements of all windows: (batch * offset groups, channels of a group, window elements * rows, columns)."""
     batch, channels, *sizes = node.shape(0)
     groups = node.attr("offset_group", 1)
     height, width = (_known(node, size, "a size of its image") for size in sizes)
@@ -362,7 +362,7 @@ def _sampled(node: NodeImporter, windows: _Windows) -> Expr:
     offsets = ops.reshape(node.operand(2), [batch * groups, count, 2, rows, columns])
     base = const(_base_places(windows, (rows, columns)).astype(np.float64), node.dtype(2))
     places = node.emit(ops.permute_dims(offsets, [0, 2, 1, 3, 4]) + base)
-    # As `grid_sample` has it, x comes first, and the outer edges of the image are at -1 and 1.
+    # `grid_sample` takes x first, and has the outer edges of the image at -1 and 1.
     coordinates: list[Expr] = []
     for axis, size in ((1, width), (0, height)):
         place = ops.strided_slice(places, [1], [axis], [axis + 1])

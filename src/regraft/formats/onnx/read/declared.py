@@ -1,6 +1,6 @@
-"""Nodes of operators that the table of readers lacks: as calls of declared operators, or of foreign ones as they are.
+"""Nodes of operators without a reader, as calls of declared operators, or as foreign calls that keep them unchanged.
 
-A foreign call keeps the node's attributes, and takes the types of its results from what the model states.
+A foreign call keeps the node's attributes. The types of its results are those that the model states.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from .importing import IMPORTERS, NodeImporter
 from .whole import captured_values, carried_attributes
 
 _OWN: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
-"""The domains that ONNX itself defines: an operator there that cannot be read is an error, and no foreign one."""
+"""The domains that ONNX itself defines. An operator of these that cannot be read is an error, not a foreign call."""
 
 _RANDOM: Final = frozenset({"BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "Sampling"})
-"""The operators of ONNX Runtime's own domain that are not the same in each run."""
+"""The operators of ONNX Runtime's own domain whose results differ from run to run."""
 
 
 LEARNING: Final = "ai.onnx.ml"
-"""The domain of estimators: what of it has no reader is carried, since all of it is pure and its types are known."""
+"""The domain of estimators. Those without a reader are carried: all are pure, and the types of results are known."""
 
 
 def is_outside(node: ir.Node) -> bool:
-    """True if a node is of an operator that ONNX does not define, or of an estimator, so that it is read as it is."""
+    """True if a node is read as a call of its own operator: one that ONNX does not define, or an unread estimator."""
     return node.domain not in _OWN or (node.domain == LEARNING and (LEARNING, node.op_type) not in IMPORTERS)
 
 
 def has_declaration(node: ir.Node) -> bool:
-    """True if an operator is declared that a node may be a call of."""
+    """True if a declared operator has the name of a node's operator."""
     return Op.of_onnx("" if node.domain == "ai.onnx" else node.domain, node.op_type) is not None
 
 
 def is_function(node: ir.Node) -> bool:
-    """True if a node calls what its declaration says, and no runtime is said to have."""
+    """True if the declaration of a node's operator defines it, and names no operator of a runtime."""
     op = Op.of_onnx(node.domain, node.op_type) if is_outside(node) else None
     return op is not None and op.onnx is None
 
 
 def read_outside(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
-    """The results of a node of a declared operator, or of one that nobody has declared. Raises `ConvertError`."""
+    """The results of a node of a declared operator, or of a foreign operator. Raises `ConvertError`."""
     op = Op.of_onnx(node.node.domain, node.op_type)
     if op is not None:
         found = _declared_call(node, op)
@@ -61,9 +61,9 @@ def read_outside(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
 
 
 def is_pure(node: ir.Node, said: frozenset[str]) -> bool:
-    """True if a node of another domain has no effects: by its declaration, or as ``said`` of its domain or operator."""
+    """True if a node of another domain has no effects: by its declaration, or by ``said`` for its domain or operator."""
     if node.domain == "com.microsoft" and node.op_type in _RANDOM:
-        # The one of them that is declared is so without the operand that says that it is in training.
+        # Only BiasDropout is declared. It is pure without the operand that turns on training.
         return node.op_type == "BiasDropout" and all(value is None for value in node.inputs[4:])
     op = Op.of_onnx(node.domain, node.op_type)
     if op is not None:
@@ -83,7 +83,7 @@ def _operands(node: NodeImporter) -> list[Expr | None]:
 
 
 def _declared_call(node: NodeImporter, op: Op) -> tuple[Expr | None, ...] | None:
-    """The results of a call of ``op``; None where the node says what its declaration does not allow for."""
+    """The results of a call of ``op``; None if the node does not fit its declaration."""
     attributes: dict[str, Any] = {}
     for name, attribute in node.node.attributes.items():
         if name not in op.attributes or content_of(attribute) is not None:
@@ -104,7 +104,7 @@ def _declared_call(node: NodeImporter, op: Op) -> tuple[Expr | None, ...] | None
 
 
 def _as_declared(value: Any, default: Any) -> Any:
-    """``value`` as the default is: floats are held in single precision, in which 0.01 is another number."""
+    """The default if ``value`` is its single-precision form, else ``value``. Files hold floats in single precision."""
     if isinstance(default, float) and isinstance(value, float) and _single(default) == value:
         return default
     return value
@@ -119,7 +119,7 @@ def _is_asked(value: ir.Value) -> bool:
 
 
 def _asked(node: NodeImporter) -> int:
-    """The number of results, from the first on, that a node may give."""
+    """The number of results, up to the last one that the node names."""
     return max((index + 1 for index, value in enumerate(node.node.outputs) if _is_asked(value)), default=0)
 
 
@@ -141,11 +141,11 @@ def _foreign_call(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
 
 
 _KEEPING_SHAPES: Final = ("Imputer", "Normalizer", "Scaler")
-"""The estimators that give a number for each of their operand."""
+"""The estimators whose result has the shape of their operand."""
 
 
 def _stated(node: NodeImporter, value: ir.Value) -> Type:
-    """The type that the model states for a result: a tensor, of which it may say no more."""
+    """The type that the model states for a result: a tensor, possibly of unknown shape or dtype."""
     if value.type is not None and not isinstance(value.type, ir.TensorType):
         raise ConvertError(f"{value.name} is a {type(value.type).__name__}; only tensors can be carried")
     dtype = node.graph.stated_dtype(value)
@@ -162,7 +162,7 @@ def _stated(node: NodeImporter, value: ir.Value) -> Type:
 
 
 def _defined_rank(node: NodeImporter, value: ir.Value) -> int:
-    """The rank that ONNX defines for a result of an estimator; -1 where it does not, or for another operator.
+    """The rank that ONNX defines for a result of an estimator; -1 if it defines none, or for another operator.
 
     A classifier gives a label for each row, and then a row of scores; a regressor gives a row of targets.
     """
@@ -174,7 +174,7 @@ def _defined_rank(node: NodeImporter, value: ir.Value) -> int:
 
 
 def _defined_dtype(node: NodeImporter, value: ir.Value) -> str | None:
-    """The dtype that ONNX defines for a result of an estimator, where the model does not state it."""
+    """The dtype that ONNX defines for a result of an estimator, for a model that does not state it; None if unknown."""
     try:
         schema: Any = onnx.defs.get_schema(node.op_type, node.opset, LEARNING)
     except onnx.defs.SchemaError:
@@ -187,14 +187,14 @@ def _defined_dtype(node: NodeImporter, value: ir.Value) -> str | None:
         return node.ty(of_input[0]).dtype
     if any(name.endswith("strings") for name in node.node.attributes):
         return None
-    # Classes have names or numbers.
+    # Classes are names or numbers.
     allowed = next((one.allowed_type_strs for one in schema.type_constraints if one.type_param_str == told), ())
     numbers = [dtype_of_text(one) for one in allowed if one != "tensor(string)"]
     return numbers[0] if len(numbers) == 1 else None
 
 
 def pure_names(names: Iterable[str]) -> frozenset[str]:
-    """The domains and operators that a person says have no effects. Raises `ConvertError` for the standard's own."""
+    """The domains and operators in ``names``, which have no effects. Raises `ConvertError` for a domain of ONNX."""
     found = frozenset(names)
     for name in found:
         domain, colons, op_type = name.partition("::")

@@ -43,7 +43,7 @@ def _direct(function: Callable[..., Expr]) -> Callable[[NodeImporter], Imported]
 
 
 def _aligned(node: NodeImporter) -> list[Expr]:
-    """The operands: before opset 7, an attribute says at which axis of the first the second begins."""
+    """The operands. Before opset 7, an attribute gives the axis of the first at which the second begins."""
     operands, axis = node.operands(), node.attr("axis")
     if node.opset >= 7 or axis is None or not node.flag("broadcast"):
         return operands
@@ -111,9 +111,9 @@ def _cast(node: NodeImporter) -> Imported:
 
 
 _EXPONENT_BITS = 23
-"""The lowest bit of the exponent of a float32: below it is the fraction."""
+"""The lowest bit of the exponent of a float32; the bits below it are the fraction."""
 _SPECIAL = 255
-"""The exponent of infinities and NaN in float32, and of NaN in float8_e8m0fnu, which has the same bias."""
+"""The exponent of infinity and NaN in float32, and of NaN in float8_e8m0fnu, which has the same bias."""
 
 
 @reads("BitCast")
@@ -122,10 +122,10 @@ def _bit_cast(node: NodeImporter) -> Imported:
 
 
 def _as_power_of_two(node: NodeImporter, x: Expr) -> Expr:
-    """``x`` as float8_e8m0fnu, which is an exponent alone, by the node's ``round_mode`` and ``saturate``.
+    """``x`` as float8_e8m0fnu, which has only an exponent, by the node's ``round_mode`` and ``saturate``.
 
-    Signs are dropped. What is too large becomes the greatest number, and 0 the least one, where the node saturates,
-    else NaN.
+    Signs are dropped. If the node saturates, numbers that are too large become the largest number, and 0 the smallest.
+    Otherwise both become NaN.
     """
 
     emit = node.emit
@@ -139,7 +139,7 @@ def _as_power_of_two(node: NodeImporter, x: Expr) -> Expr:
         case "up":
             above = emit(fraction > 0)
         case "nearest":
-            # A tie goes to the even neighbour, which above 0 is the greater one.
+            # A tie goes to the even neighbour, which is the larger one for exponents above 0.
             tie = ops.logical_and(ops.equal(fraction, half), exponent > 0)
             above = emit(ops.logical_or(fraction > half, tie))
         case "down":
@@ -164,7 +164,7 @@ def greatest_number(dtype: str) -> float:
 
 
 def _saturated(x: Expr, own: str, target: str) -> Expr:
-    """Conversion to an 8-bit float that takes what is too large, infinities too, to the greatest number."""
+    """Conversion to an 8-bit float, in which numbers that are too large, and infinities, become the largest number."""
     greatest = greatest_number(target)
     if itemsize(own) == 1:
         x, own = ops.astype(x, "float32"), "float32"
@@ -173,14 +173,14 @@ def _saturated(x: Expr, own: str, target: str) -> Expr:
 
 
 def _number(bound: Any) -> Any:
-    """The number that a bound is, given as such or as a constant; None for anything else."""
+    """A bound that is a number or a constant of one element, as a number; None for others."""
     if isinstance(bound, Constant):
         return bound.data.numpy().reshape(()).item() if bound.data.size == 1 else None
     return bound if isinstance(bound, int | float) else None
 
 
 def _bound(node: NodeImporter, name: str, index: int) -> Any:
-    """A bound of `Clip`; one that is NaN leaves its side open in ONNX Runtime, and so here."""
+    """A bound of `Clip`. A bound of NaN does not limit, as in ONNX Runtime."""
     bound = node.attr(name) if node.attr(name) is not None else node.optional(index)
     if bound is None and node.opset < 11:
         return float(np.finfo(np.float32).min if name == "min" else np.finfo(np.float32).max)
@@ -233,7 +233,7 @@ def _celu(node: NodeImporter) -> Imported:
     ratio = x / alpha
     if alpha > 0:
         return ops.nn.elu(ratio) * alpha
-    # Divided by a number below 0, what is above 0 would be below.
+    # The division by a negative number would change the sign.
     return ops.where(x > 0, x, (ops.exp(ratio) - 1) * alpha)
 
 
@@ -254,13 +254,13 @@ def _swish(node: NodeImporter) -> Imported:
 
 
 def _along_axis(node: NodeImporter, function: Callable[[Expr, int], Expr]) -> Imported:
-    """``function`` of operand 0 along the axis of a node: before opset 13, along all axes from that on as if one."""
+    """``function`` along the axis of a node. Before opset 13, all axes from that one on count as one."""
     x = node.operand(0)
     if node.opset >= 13:
         return function(x, node.attr("axis", -1))
     axis = node.attr("axis", 1) % max(node.rank(), 1)
     if 0 in node.shape() or all(size == 1 for size in node.shape()[axis + 1 :]):
-        return function(x, axis)  # the rows that it flattens to are those of the axis
+        return function(x, axis)  # flattening gives the same rows
     flat = node.emit(ops.reshape(x, [dim_product(node.shape()[:axis]), dim_product(node.shape()[axis:])]))
     return ops.reshape(function(flat, -1), list(node.shape()))
 
@@ -299,7 +299,7 @@ def _dropout(node: NodeImporter) -> tuple[Imported | None, ...]:
     x = node.operand(0)
     if len(node.node.outputs) < 2:
         return x, None
-    # Before opset 12 the standard leaves the mask open where nothing is dropped: ONNX Runtime gives zeros then.
+    # Before opset 12, the standard does not define the mask without dropout: ONNX Runtime gives zeros.
     number = node.opset >= 12
     dtype = "bool" if node.opset >= 10 else node.dtype()
     shape = node.ty(0).shape

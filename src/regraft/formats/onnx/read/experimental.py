@@ -1,4 +1,4 @@
-"""Reading operators that ONNX once tried and took away again, which ONNX Runtime still runs in opsets before 10."""
+"""Reading experimental operators that ONNX removed, which ONNX Runtime still runs in opsets before 10."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ reads_as(
 )
 
 
-@reads("ThresholdedRelu")  # in opset 10 it became an operator for good
+@reads("ThresholdedRelu")  # a regular operator since opset 10
 def _thresholded_relu(node: NodeImporter) -> Imported:
     x = node.operand(0)
     return ops.where(x > node.attr("alpha", 1.0), x, node.like(0))

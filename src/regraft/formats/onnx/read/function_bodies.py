@@ -1,4 +1,4 @@
-"""The functions by which ONNX defines operators, as nodes that can be read in the place of a node."""
+"""The functions that define operators in ONNX, for reading in place of a node."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .importing import Imported
 def function_body(
     node: ir.Node, opset_imports: dict[str, int], types: list[bytes]
 ) -> tuple[ir.Function, tuple[str, ...]] | None:
-    """The function by which ONNX defines the operator of ``node``, its attributes filled in; None without one.
+    """The function that defines the operator of ``node`` in ONNX, with its attributes filled in; None if there is none.
 
-    With it come the names of its outputs, some of which the node may not ask for and nothing gives.
+    Also returns the names of its outputs. The function may not compute those that the node does not ask for.
     """
     version = opset_imports.get(node.domain, 1)
     try:
@@ -52,12 +52,12 @@ def _context_body(schema: Any, node: ir.Node, version: int, types: list[bytes]) 
         if versions:
             return schema.get_context_dependent_function_with_opset_version(max(versions), text, types)
         return schema.get_context_dependent_function(text, types)
-    except Exception:  # what onnx raises for a node that it cannot build a body for has no type of its own
+    except Exception:  # onnx raises no error type of its own for a node that it cannot build a body for
         return None
 
 
 def _fill_attributes(nodes: Any, values: dict[str, onnx.AttributeProto]) -> None:
-    """Put the values of the node's attributes where the body of a function refers to them."""
+    """Put the values of the node's attributes into the body of a function that refers to them."""
     for node in nodes:
         kept: list[Any] = []
         for attribute in node.attribute:
@@ -78,7 +78,7 @@ def _fill_attributes(nodes: Any, values: dict[str, onnx.AttributeProto]) -> None
 
 
 def type_text(value: Imported | None) -> bytes:
-    """The type of a value as far as it is known, as ONNX reads it."""
+    """The known type of a value, as ONNX reads it."""
     proto = onnx.TypeProto()
     ty = None if value is None else value.ty
     if isinstance(ty, TensorType) and ty.dtype is not None:

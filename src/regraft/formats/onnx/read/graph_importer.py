@@ -1,11 +1,10 @@
 """The graph of an ONNX model as a program.
 
-`GraphImporter` walks the nodes in order and asks `importing.IMPORTERS`, the table by operator that `importers` fills,
-for the expression of each. An operator that is not in the table but that ONNX defines by a function of others is read
-by that function.
-
-Sizes are followed through the arithmetic that models do on shapes, so that a reshape to computed sizes has a shape
-with names in it.
+`GraphImporter` walks over the nodes in order and looks up the expression of each in `importing.IMPORTERS`, the table by
+operator that `importers` fills. An operator that is not in the table is read through the function that defines it in
+ONNX, if there is one.
+Sizes are followed through the arithmetic of models on shapes, so that a reshape to computed sizes has a shape with
+names in it.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ from .unreadable import first_name, place_of, unreadable
 from .untold import untold_dtypes
 
 _WITH_BODIES: Final = ("If", "Loop", "Scan")
-"""Nodes that are read as bodies of their own, which stand outside of dataflow blocks."""
+"""Nodes that are read as bodies of their own. They cannot be in dataflow blocks."""
 _MOST_STEPS: Final = 20_000
-"""The most work of one node: a number in a small file could otherwise stand for any amount of work."""
+"""The most operators for one node: otherwise a number in a small file could cause any amount of work."""
 
 
 def _refused(lines: Iterable[str]) -> UnsupportedOperatorError:
@@ -63,7 +62,7 @@ def _refused(lines: Iterable[str]) -> UnsupportedOperatorError:
 
 
 class GraphImporter:
-    """The state of reading one model: the program so far, and what each value became."""
+    """The state of reading one model: the program so far, and the expression of each value."""
 
     def __init__(
         self,
@@ -74,9 +73,9 @@ class GraphImporter:
         carries: bool = False,
         is_of_run: bool = False,
     ) -> None:
-        """``carries``: whether a node that cannot be read becomes a call that is carried as it is.
+        """``carries`` is True if a node that cannot be read becomes a call that is carried as it is.
 
-        ``is_of_run``: whether this is the run, so that no node waits for what it knows.
+        ``is_of_run`` is True if this is the run, so that no node waits for facts of the run.
         """
         self.opset: Final = opset
         self.carries: Final = carries
@@ -98,12 +97,12 @@ class GraphImporter:
         self._graph: ir.Graph | None = None
         self._untold_dtypes: dict[ir.Value, ir.DataType] | None = None
         self._untold: Final[set[str]] = set()
-        """The values behind foreign nodes of which not everything is known that readers may ask for."""
+        """The values computed from foreign nodes, of which some facts that readers may ask for are unknown."""
 
     # --- the whole
 
     def module(self, model: ir.Model, constants: Mapping[str, Any], dims: Mapping[str, int]) -> IRModule:
-        """The module of a model. Raises `UnsupportedOperatorError`."""
+        """The module of a model. Raises `UnsupportedOperatorError` and `ConvertError`."""
         graph = self._graph = model.graph
         self._fixed = dims
         inputs = {known.name: known for known in graph.inputs}
@@ -161,7 +160,7 @@ class GraphImporter:
     def _dim(self, dim: int | ir.SymbolicDim, name: str, axis: int) -> Dim:
         if isinstance(dim, int) and dim >= 0:
             return dim
-        # Some exporters write -1, "?" or "None" for a size that is known at run time only: no two of them are one size.
+        # Some exporters write -1, "?" or "None" for a size that is known at run time only: all of these are different.
         stated = None if isinstance(dim, int) else dim.value
         is_named = stated is not None and is_size_name(stated)
         label = stated if is_named and stated is not None else f"{name}_{axis}"
@@ -189,7 +188,7 @@ class GraphImporter:
         expr = self.expression(value)
         if isinstance(expr, Var) and type(expr) is not DataflowVar:
             return expr
-        # What is an output of the block has to be bound to a variable that is visible outside of it.
+        # An output of the block needs a variable that is visible outside of it.
         return self.builder.emit_output(expr, value.name or "")
 
     def is_size_of_input(self, name: str) -> bool:
@@ -197,7 +196,7 @@ class GraphImporter:
         return name in self._labels
 
     def hint_to_fix(self, size: Dim) -> str:
-        """The advice to fix a size as the model is read, for messages; nothing for sizes that no input has."""
+        """The advice to fix a size when the model is read, for messages; empty for a size that no input has."""
         label = next((label for label, known in self._dims.items() if known == size), None)
         return "" if label is None else f"; fix it, as in dims={{{label!r}: 1}}"
 
@@ -211,7 +210,7 @@ class GraphImporter:
                 raise _refused([f"{place_of(node)}: {error}"]) from error
 
     def node(self, node: ir.Node) -> None:
-        """Read one node: bind what it gives to the names of its outputs."""
+        """Read one node: bind its results to the names of its outputs."""
         if self._is_within_function:
             self._read(node)
             return
@@ -223,7 +222,7 @@ class GraphImporter:
         with self.builder.origin(origin):
             self._read(node)
         if any(attribute.type == ir.AttributeType.GRAPH for attribute in node.attributes.values()):
-            return  # its steps are those of the nodes inside
+            return  # its steps belong to the nodes inside
         outputs = [self._found(value) for value in node.outputs]
         made = self.builder.emitted()[first:]
         opset = self.version_of(node.domain)
@@ -233,15 +232,15 @@ class GraphImporter:
             origin.source = source_of(node, opset, operands, results, made)
 
     def _found(self, value: ir.Value | None) -> Imported | None:
-        """The form that a value was read as; None for one that is left out or not read."""
+        """The form that a value was read as; None if it is left out or not read."""
         return self.values.get(value.name) if value is not None and value.name else None
 
     def version_of(self, domain: str) -> int:
-        """The version of the operators of ``domain``; 1 for others' operators of which the model tells none."""
+        """The version of the operators of ``domain``; 1 for another domain that the model does not import."""
         return self.opset_imports.get(domain, self.opset if domain in STANDARD else 1)
 
     def _as_expression(self, found: Imported | None) -> Expr | None:
-        """An input of a node as an expression: for sizes the tensor that was made of them, if one was."""
+        """An input of a node as an expression. Sizes become the tensor that was made of them, if there is one."""
         if not isinstance(found, Sizes):
             return found
         made = self._tensors.get(found)
@@ -281,9 +280,9 @@ class GraphImporter:
             raise UnsupportedNodeError(f"its output {missing[0]} is not computed here")
 
     def _carried(self, node: NodeImporter, error: UnsupportedNodeError) -> tuple[Expr | None, ...]:
-        """The results of a node that cannot be read, carried as it is. Raises ``error`` where none is.
+        """The results of a node that cannot be read, carried as it is. Raises ``error`` if it is not to be carried.
 
-        One behind a foreign node may lack no more than what that node does not say.
+        A node after a foreign node is carried, unless more facts would be unknown than the foreign node leaves open.
         """
         carries = self.carries or self._reads_untold(node.node)
         waits = isinstance(error, UndecidedNodeError) and not self._is_of_run
@@ -292,19 +291,19 @@ class GraphImporter:
         found = whole.read_whole(node, error)
         types = [result.ty for result in found if result is not None]
         if not carries and any(isinstance(ty, TensorType) and (ty.ndim < 0 or ty.dtype is None) for ty in types):
-            raise error  # what follows could not be read
+            raise error  # the nodes after it could not be read
         return found
 
     def _reads_untold(self, node: ir.Node) -> bool:
         return any(value is not None and value.name in self._untold for value in node.inputs)
 
     def _is_vague(self, node: ir.Node) -> bool:
-        """True if it may be for want of types that a node could not be read."""
+        """True if unknown types of its inputs may be the reason that a node could not be read."""
         types = [found.ty for value in node.inputs if (found := self._found(value)) is not None]
         return any(isinstance(ty, TensorType) and (ty.dtype is None or ty.ndim < 0) for ty in types)
 
     def _first_reading(self, read: ReadNode, node: NodeImporter) -> Imported | tuple[Imported | None, ...]:
-        """The result of ``read``, or where it declines a node of another domain, the node as it is."""
+        """The result of ``read``. If it declines a node of another domain, the node is read as it is."""
         try:
             return read(node)
         except UnsupportedNodeError:
@@ -316,7 +315,7 @@ class GraphImporter:
         return declared.read_outside(node, declared.is_pure(node.node, self._pure))
 
     def _has_effects(self, node: ir.Node) -> bool:
-        """True if a node is of an operator that may have effects, as far as anybody has said."""
+        """True if a node's operator may have effects, as far as is known."""
         if self.carries and whole.is_random(node):
             return True
         if not declared.is_outside(node) or (node.domain, node.op_type) in IMPORTERS:
@@ -341,7 +340,7 @@ class GraphImporter:
         return self.builder.match_cast(found, stated, value.name or "")
 
     def stated_dtype(self, value: ir.Value) -> str | None:
-        """The dtype that the model states for a value, or that its nodes tell; None where neither does."""
+        """The dtype that the model states for a value, or that its nodes imply; else None."""
         element = value.dtype
         if element is None and self._graph is not None:
             if self._untold_dtypes is None:
@@ -357,7 +356,7 @@ class GraphImporter:
         ]
 
     def _named_sizes(self, node: NodeImporter, expr: Expr, ty: TensorType, value: ir.Value) -> list[Dim] | None:
-        """The sizes of a value that could not be worked out: as far as they are known, and names for the rest."""
+        """The sizes of a value of unknown shape: those that are known, and new names for the rest."""
         rank = ty.ndim if ty.ndim >= 0 or value.shape is None else len(value.shape)
         if rank < 0:
             return None
@@ -367,7 +366,7 @@ class GraphImporter:
         return [node.fresh_size(axis) if size is None else size for axis, size in enumerate(known)]
 
     def _restated(self, shape: tuple[Dim, ...], value: ir.Value) -> list[Dim] | None:
-        """The sizes that the model states in place of computed ones of which it is not known whether they are equal."""
+        """The sizes that the model states, if computed sizes may or may not be equal to them; else None."""
         dims = [dim for dim in self.stated_sizes(value) if dim is not None]
         if len(dims) != len(shape):
             return None
@@ -376,7 +375,7 @@ class GraphImporter:
         return dims if is_open else None
 
     def emit(self, expr: Expr, name: str = "") -> Expr:
-        """``expr`` bound to a variable, or the constant that it is."""
+        """``expr`` bound to a variable, or the small constant that it is equal to."""
         known = with_known_parts(expr, MOST_KEPT, known=self._known)
         if isinstance(known, Constant) and (known.data.size <= MOST_KEPT or known.ty != expr.ty):
             return known
@@ -394,20 +393,20 @@ class GraphImporter:
         return var
 
     def known(self, found: Imported | None) -> Constant | None:
-        """The constant that an operand is, or would be if it were computed; None for any other."""
+        """The constant that an operand is, or would be after computing it; None for others."""
         if isinstance(found, Var):
             return self._known.get(found)
         return found if isinstance(found, Constant) else None
 
     def imported(self, value: ir.Value) -> Imported:
-        """The expression or shape that a value became."""
+        """The expression or the sizes that a value was read as."""
         found = self.values.get(value.name or "")
         if found is None:
             raise ConvertError(f"the value {value.name!r} is used before anything gives it")
         return found
 
     def expression(self, value: ir.Value) -> Expr:
-        """The expression that a value became."""
+        """The expression that a value was read as."""
         found = self.imported(value)
         if isinstance(found, Sizes):
             tensor = self._tensors.get(found)
@@ -417,9 +416,9 @@ class GraphImporter:
         return found
 
     def body(self, graph: ir.Graph, operands: Sequence[Var] = (), given: Sequence[Imported] = ()) -> SeqExpr:
-        """The body of a branch or a loop, with blocks of its own: a tuple of its outputs, or the only one of a branch.
+        """The body of a branch or a loop, in blocks of its own. It gives a tuple of its outputs, or the only one of a branch.
 
-        ``operands`` are new variables, for the last inputs of ``graph``; those before are what was ``given``.
+        ``operands`` are new variables for the last inputs of ``graph``; ``given`` are the values of those before them.
         """
         outer, tensors = dict(self.values), dict(self._tensors)
         self.builder.begin_scope(operands)
@@ -441,7 +440,7 @@ class GraphImporter:
         return body
 
     def _in_stated_sizes(self, found: Expr, value: ir.Value) -> Expr:
-        """The stack of a `Loop`, in the sizes that the model states: a stack of no steps has these, too."""
+        """The stacked result of a `Loop` in the sizes that the model states: it has these even after no steps."""
         ty, stated = found.ty, self.stated_sizes(value)
         if not isinstance(ty, TensorType) or ty.shape is None or len(ty.shape) != len(stated):
             return found
@@ -453,7 +452,7 @@ class GraphImporter:
 
     @contextmanager
     def inlining(self, graph: ir.Graph) -> Generator[None, None, None]:
-        """All that `inline` reads of ``graph`` inside is forgotten at the end, but for its results."""
+        """A context at whose end everything that `inline` read of ``graph`` is forgotten, except its results."""
         outer, self.values = self.values, dict(self.values)
         self._constants(graph)
         try:
@@ -462,7 +461,7 @@ class GraphImporter:
             self.values = outer
 
     def inline(self, graph: ir.Graph, operands: Sequence[Imported]) -> tuple[Imported, ...]:
-        """The results of the nodes of a body for ``operands``, read into the block that is open, within `inlining`."""
+        """The results of the nodes of a body for ``operands``, read into the open block, inside `inlining`."""
         for formal, operand in zip(graph.inputs, operands, strict=True):
             self.values[formal.name or ""] = operand
         self._nodes(graph)
@@ -471,7 +470,7 @@ class GraphImporter:
     # --- operators that ONNX defines by others
 
     def by_function(self, node: ir.Node) -> tuple[Imported | None, ...]:
-        """The results of a node by the function that ONNX defines its operator by."""
+        """The results of a node, by the function that defines its operator in ONNX."""
         found = function_body(node, self.opset_imports, self.input_types(node))
         if found is None:
             reason = REFUSED.get(("" if node.domain in STANDARD else node.domain, node.op_type))
@@ -500,5 +499,5 @@ class GraphImporter:
                 self.values[value.name] = result
 
     def input_types(self, node: ir.Node) -> list[bytes]:
-        """The types of a node's inputs as far as they are known, as ONNX reads them."""
+        """The known types of a node's inputs, as ONNX reads them."""
         return [type_text(self._found(value)) for value in node.inputs]

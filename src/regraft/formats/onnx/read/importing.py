@@ -1,7 +1,7 @@
-"""The surroundings of readers of single operators: a node's operands, attributes, and the sizes behind them.
+"""The interface for readers of single operators: a node's operands, attributes, and known sizes.
 
-`IMPORTERS` is the table by domain and operator; `reads` enters a function into it. A reader gives an expression, or
-several, or `Sizes`: a small tensor of integers that is known, if only by the names of sizes.
+`IMPORTERS` is the table by domain and operator; `reads` enters a function into it. A reader returns an expression, or
+several, or `Sizes`: a small tensor of integers whose elements are known as numbers or as names of sizes.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 
 class UnsupportedNodeError(Exception):
-    """A node that cannot be read; the message says why. The reader adds where, and reports all together."""
+    """A node that cannot be read; the message says why. The importer adds the place."""
 
 
 class UndecidedNodeError(UnsupportedNodeError):
-    """A node whose reading depends on sizes or numbers that only the run knows: it is carried, to be read then."""
+    """A node whose form depends on sizes or numbers that are known at run time only. It is carried, to be read then."""
 
 
 Imported: TypeAlias = Expr | Sizes
 ReadNode: TypeAlias = "Callable[[NodeImporter], Imported | tuple[Imported | None, ...]]"
 
 IMPORTERS: Final[dict[tuple[str, str], ReadNode]] = {}
-"""For each domain and operator, the function that reads a node of it."""
+"""The function that reads a node, by domain and operator."""
 
 MOST_KEPT: Final = 16
-"""The most elements of a constant in place of the node that gives it: a shape, axes, factors. More are computed by a
-pass, which knows who else reads what they are made of."""
+"""The most elements of a constant in place of the node that computes it: a shape, axes, factors. A pass computes larger
+ones, because it knows the other readers of their operands."""
 _MOST_SIZES: Final = 64
 
 
@@ -60,17 +60,17 @@ def reads(*names: str, domain: str = "") -> Callable[[ReadNode], ReadNode]:
 
 
 def reads_as(readers: Mapping[str, Callable[[NodeImporter], Imported]]) -> None:
-    """Enter readers of ONNX's own operators, each one expression, under their names."""
+    """Enter readers of ONNX's own operators, each a single expression, under their names."""
     IMPORTERS.update({("", op_type): read for op_type, read in readers.items()})
 
 
 def in_dtype(x: Expr, dtype: str) -> Expr:
-    """``x`` in a dtype: itself where it has that one, so that a node has no step that passes would take away."""
+    """``x`` cast to ``dtype``; ``x`` itself if it has it, so that a node has no step that a pass would remove."""
     return x if isinstance(x.ty, TensorType) and x.ty.dtype == dtype else ops.astype(x, dtype)
 
 
 class NodeImporter:
-    """One node while it is read."""
+    """A node that is being read."""
 
     __slots__ = ("graph", "node")
 
@@ -102,7 +102,7 @@ class NodeImporter:
         return value
 
     def operand(self, index: int) -> Expr:
-        """Operand ``index``. Raises `UnsupportedNodeError` when it is left out."""
+        """Operand ``index``. Raises `UnsupportedNodeError` if it is left out."""
         return self.graph.expression(self._value(index))
 
     def imported(self, index: int) -> Imported:
@@ -110,7 +110,7 @@ class NodeImporter:
         return self.graph.imported(self._value(index))
 
     def optional(self, index: int) -> Expr | None:
-        """Operand ``index``, or None when it is left out."""
+        """Operand ``index``, or None if it is left out."""
         return self.operand(index) if self.has(index) else None
 
     def operands(self) -> list[Expr]:
@@ -131,7 +131,7 @@ class NodeImporter:
         return dtype
 
     def rank(self, index: int = 0) -> int:
-        """The rank of operand ``index``. Raises `UnsupportedNodeError` when it is not known."""
+        """The rank of operand ``index``. Raises `UnsupportedNodeError` if it is not known."""
         rank = self.ty(index).ndim
         if rank < 0:
             raise UnsupportedNodeError(
@@ -140,7 +140,7 @@ class NodeImporter:
         return rank
 
     def give_rank(self, rank: int) -> None:
-        """Let operand 0 have the rank that the rest of the node tells, where nothing else does."""
+        """Give operand 0 the ``rank`` that the rest of the node implies, if its own is unknown."""
         ty, value = self.ty(0), self._value(0)
         if ty.ndim < 0 and rank >= 0:
             sizes = [SymVar(f"{value.name or 'size'}_{axis}") for axis in range(rank)]
@@ -148,14 +148,14 @@ class NodeImporter:
             self.graph.values[value.name or ""] = named
 
     def shape(self, index: int = 0) -> tuple[Dim, ...]:
-        """The shape of operand ``index``. Raises `UnsupportedNodeError` when it is not known."""
+        """The shape of operand ``index``. Raises `UnsupportedNodeError` if it is not known."""
         shape = self.ty(index).shape
         if shape is None:
             raise UnsupportedNodeError(f"the shape of input {index} is not known")
         return shape
 
     def known_shape(self, index: int = 0) -> tuple[int, ...]:
-        """The shape of operand ``index`` in numbers. Raises `UnsupportedNodeError` when it depends on the run."""
+        """The shape of operand ``index`` in numbers. Raises `UnsupportedNodeError` if it depends on the run."""
         sizes = [size for size in self.shape(index) if isinstance(size, int)]
         if len(sizes) != len(self.shape(index)):
             raise UndecidedNodeError(f"input {index} has sizes that are known at run time only")
@@ -164,12 +164,12 @@ class NodeImporter:
     # --- known contents
 
     def is_of_sizes(self) -> bool:
-        """True if an operand is a tensor of sizes of which some are known by name only."""
+        """True if an operand is a tensor of sizes, some of which are known by name only."""
         values = self.graph.values
         return any(isinstance(values.get(value.name or ""), Sizes) for value in self.node.inputs if value is not None)
 
     def sizes(self, index: int) -> Sizes | None:
-        """The elements of operand ``index``, if it is a small tensor of integers that is known."""
+        """The elements of operand ``index``, if it is a small known tensor of integers; else None."""
         if not self.has(index):
             return None
         found = self.imported(index)
@@ -184,7 +184,7 @@ class NodeImporter:
         return None
 
     def array(self, index: int) -> np.ndarray | None:
-        """The numbers of operand ``index``, if it is a constant."""
+        """The numbers of operand ``index``, if it is a constant; else None."""
         if not self.has(index):
             return None
         found = self.imported(index)
@@ -194,19 +194,19 @@ class NodeImporter:
         return None if known is None else known.data.numpy()
 
     def integers(self, index: int, what: str) -> list[int] | None:
-        """The integers of operand ``index``; None when it is left out. Raises `UnsupportedNodeError` if unknown."""
+        """The integers of operand ``index``; None if it is left out. Raises `UnsupportedNodeError` if unknown."""
         found = self.known_integers(index)
         if found is None and self.has(index):
             raise UndecidedNodeError(f"{what} (input {index}) are computed at run time")
         return found
 
     def known_integers(self, index: int) -> list[int] | None:
-        """The integers of operand ``index``; None when it is left out, or when they are computed at run time."""
+        """The integers of operand ``index``; None if it is left out or computed at run time."""
         array = self.array(index)
         return None if array is None else [int(value) for value in np.asarray(array).reshape(-1)]
 
     def number(self, index: int, what: str) -> Any:
-        """The number of operand ``index``; None when it is left out. Raises `UnsupportedNodeError` if unknown."""
+        """The number of operand ``index``; None if it is left out. Raises `UnsupportedNodeError` if it is unknown."""
         array = self.array(index)
         if array is not None:
             return np.asarray(array).reshape(-1)[0].item()
@@ -215,19 +215,19 @@ class NodeImporter:
         return None
 
     def axes(self, index: int = 1, name: str = "axes") -> list[int] | None:
-        """Axes as newer opsets give them (an input) or older ones (an attribute); None when they are left out."""
+        """Axes, which are an input in newer opsets and an attribute in older ones; None if they are left out."""
         given = self.attr(name)
         return list(given) if given is not None else self.integers(index, name)
 
     def shape_operand(self, index: int) -> Expr:
-        """Operand ``index``, a tensor of sizes, as a shape: with names for sizes that are computed at run time."""
+        """Operand ``index``, a tensor of sizes, as a shape. Sizes that are computed at run time get names."""
         found = self.sizes(index)
         if found is not None:
             return ShapeExpr(found.values)
         return self.named_shape(self.operand(index))
 
     def named_shape(self, tensor: Expr) -> Expr:
-        """A tensor of sizes as a shape, with a name for each of them if their number is known."""
+        """A tensor of sizes as a shape, with a name for each size if their number is known."""
         ty = tensor.ty
         length = ty.shape[0] if isinstance(ty, TensorType) and ty.shape else None
         if not isinstance(length, int):
@@ -235,13 +235,13 @@ class NodeImporter:
         return ShapeExpr(self.call_sizes(tensor, [self.fresh_size(axis) for axis in range(length)]))
 
     def named_sizes(self, tensor: Expr, count: int) -> list[Dim]:
-        """The ``count`` elements of a tensor of sizes that is computed at run time, as names for them."""
+        """The ``count`` elements of a tensor of sizes: names for them, or numbers if the tensor is a constant."""
         if isinstance(tensor, Constant):
             return [int(size) for size in tensor.data.numpy().reshape(-1)]
         return self.call_sizes(tensor, [self.fresh_size(axis) for axis in range(count)])
 
     def call_sizes(self, tensor: Expr, names: Sequence[Dim]) -> list[Dim]:
-        """Call the elements of a tensor of sizes ``names``; a name that stands for a known size is checked."""
+        """Give the elements of a tensor of sizes the names ``names``; a name of a known size is checked at run time."""
         builder = self.graph.builder
         builder.match_cast(builder.emit(ops.tensor_to_shape(tensor)), ShapeType(names))
         return list(names)
@@ -272,11 +272,11 @@ class NodeImporter:
         return value
 
     def flag(self, name: str, default: int = 0) -> bool:
-        """True if an attribute that is 1 or 0 is 1: runtimes take any other number for 0."""
+        """True if a flag attribute is 1: runtimes treat any other number as 0."""
         return self.attr(name, default) == 1
 
     def dtype_attr(self, name: str, default: str | None = None) -> str | None:
-        """The dtype that an attribute names by ONNX's number. Raises `UnsupportedNodeError` for text."""
+        """The dtype of an attribute that holds ONNX's number for it. Raises `UnsupportedNodeError` for strings."""
         value = self.attr(name)
         if isinstance(value, str):  # the name of an element type, in opsets before 6
             value = ir.DataType[value]
@@ -292,7 +292,7 @@ class NodeImporter:
         return self.graph.emit(expr, f"{name.removesuffix('_part')}_part")
 
     def like(self, number: float, index: int = 0) -> Constant:
-        """A number as a constant in the dtype of operand ``index``."""
+        """``number`` as a constant in the dtype of operand ``index``."""
         return const(np.asarray(number), self.dtype(index))
 
     def refuse(self, why: str) -> UnsupportedNodeError:
@@ -300,14 +300,14 @@ class NodeImporter:
         return UnsupportedNodeError(why)
 
     def undecided(self, why: str) -> UndecidedNodeError:
-        """The error for a node that can be read only with what the run knows."""
+        """The error for a node that can be read at run time only."""
         return UndecidedNodeError(why)
 
 
 def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
-    """A constant whose numbers are read from their file when they are first needed.
+    """A constant. Numbers in another file are read when they are first needed.
 
-    ``is_stored``: the model stores it under its name, as it does its weights. Those, tensors of floats, keep the name.
+    ``is_stored`` is True if the model stores it under its name, like weights. Floats of rank 1 or more keep the name.
     """
     dtype = as_dtype(from_onnx_dtype(tensor.dtype, f"constant {name}"))
     shape = tuple(int(size) for size in tensor.shape)
@@ -318,7 +318,7 @@ def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
 
     def load() -> np.ndarray:
         if tensor.size == 0 or tensor.dtype.bitwidth < 8:
-            return numbers(copy(tensor))  # what was read keeps the whole file mapped; of a copy that goes with it
+            return numbers(copy(tensor))  # a tensor that was read keeps its file mapped; the copy is dropped
         stored = np.dtype(tensor.dtype.numpy()).newbyteorder("<")
         return np.asarray(np.memmap(tensor.path, stored, "r", tensor.offset or 0, shape)).astype(
             numpy_dtype(dtype), copy=False
@@ -333,7 +333,7 @@ def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
 
 
 def constant_for(port: ir.Value, array: np.ndarray) -> Constant:
-    """The array that a person gave for an input, in its dtype. Raises `ConvertError` where that has no room."""
+    """The user's array for an input, in the input's dtype. Raises `ConvertError` if that cannot hold the numbers."""
     if port.dtype is None:
         return const(array)
     dtype = from_onnx_dtype(port.dtype, f"input {port.name}")

@@ -1,4 +1,4 @@
-"""Reading operators that pick, put, search and sort elements."""
+"""Reading operators that gather, scatter, search and sort elements."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def _gather(node: NodeImporter) -> Imported:
 
 
 _OF_TRUTHS = {"add": "max", "mul": "min", "max": "max", "min": "min"}
-"""The folding of truth values: a sum is true where one is, a product where all are."""
+"""The reduction of booleans as numbers: a sum is true if any is, a product if all are."""
 
 
 def _scattered(node: NodeImporter, scatter: Callable[[Expr, Expr, Expr, Any], Expr]) -> Imported:
-    """The result of ``scatter`` for data, indices, updates and reduction; truth values are folded as numbers."""
+    """The result of ``scatter`` for data, indices, updates and reduction; booleans are reduced as integers."""
     data, places, updates = (node.operand(index) for index in range(3))
     reduction = node.attr("reduction", "none")
     if reduction == "none":
@@ -94,11 +94,11 @@ def _place(node: NodeImporter) -> Imported:
     axis: int = node.attr("axis", 0)
     keepdims = node.flag("keepdims", 1)
     x = node.operand(0)
-    if node.rank() == 0:  # which runtimes take where they do not infer it first
+    if node.rank() == 0:  # runtimes accept this if they do not infer the shape first
         return const(np.asarray(0, np.int64))
     own = axis % node.rank()
     others = [size for place, size in enumerate(node.ty(0).shape or ()) if place != own]
-    if 0 in others:  # nothing is looked for, be the axis empty or not
+    if 0 in others:  # the result is empty, or the axis is; nothing is searched
         return ops.full([*others[:own], *[1] * keepdims, *others[own:]], 0, "int64")
     if not node.attr("select_last_index", 0):
         return function(x, axis, keepdims)
@@ -116,7 +116,7 @@ def _topk(node: NodeImporter) -> tuple[Imported | None, ...]:
     found = node.emit(ops.topk(node.operand(0), taken, axis, "both", node.flag("largest", 1), dtype="int64"))
     if isinstance(count, int):
         return found[0], found[1]
-    axis %= node.rank()  # everything is in order, of which so much is taken
+    axis %= node.rank()  # all elements are sorted, and the first ``count`` are taken
     parts = [ops.strided_slice(found[part], [axis], [0], [count], assume_inbound=True) for part in (0, 1)]
     return node.emit(parts[0]), node.emit(parts[1])
 

@@ -1,4 +1,4 @@
-"""The functions of a model, written in place of their calls."""
+"""Inlining of the functions of a model."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .opening import READER, reason_of
 
 @quiet(READER)
 def inline_functions(model: ir.Model) -> None:
-    """Write the functions of a model in place. Raises `ConvertError`. Cost: linear in the nodes that come of it."""
+    """Inline the functions of a model, in place. Raises `ConvertError`. Cost: linear in the resulting nodes."""
     for function in model.functions.values():
         _bring_to_opsets(function, model)
     try:
         _NewNamesEachTime()(model)
-    except Exception as error:  # onnx-ir raises whatever its parts raise
+    except Exception as error:  # onnx-ir raises errors of many kinds
         raise ConvertError(f"the functions of the model cannot be written in place: {reason_of(error)}") from error
 
 
 def _bring_to_opsets(function: ir.Function, model: ir.Model) -> None:
-    """Let a function be of the opsets of its model, as far as its nodes are the same operators there."""
+    """Set the opsets of a function to those of its model, if its nodes mean the same there."""
     for domain, version in tuple(function.opset_imports.items()):
         wanted = model.opset_imports.setdefault(domain, version)
         nodes = [node for node in ir.traversal.RecursiveGraphIterator(function) if node.domain == domain]
@@ -36,9 +36,9 @@ def _bring_to_opsets(function: ir.Function, model: ir.Model) -> None:
 
 
 class _NewNamesEachTime(passes.InlinePass):
-    """The pass of onnx-ir, to which names of a function are new each time that it is called.
+    """onnx-ir's pass, for which the names of a function are new at each call.
 
-    For a name that is taken, the pass tries one number after another, from 2 on, at each call.
+    The pass itself would try numbers from 2 on for a name that is taken, at each call.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _NewNamesEachTime(passes.InlinePass):
         return super()._instantiate_call(node, call_site_id)
 
     def _free_name(self, name: str, used: set[str]) -> str:
-        """``name``, or with the least number behind it that makes it a new one."""
+        """``name`` if it is unused, else with a number after it that makes it unused."""
         if name not in used:
             return name
         number = self._last_numbers.get(name, 1)

@@ -1,4 +1,4 @@
-"""Reading products of matrices, and quantized arithmetic."""
+"""Reading matrix products and quantized arithmetic."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _det(node: NodeImporter) -> Imported:
 
 
 def _determinant(node: NodeImporter, x: Expr, columns: list[int], row: int, size: int) -> Expr:
-    """By the first row: exact in the same sense as the definition, for the small sizes that it is used for."""
+    """The Laplace expansion along the first row. It is used for small sizes only."""
 
     def element(column: int) -> Expr:
         picked = ops.take(x, const(row, "int64"), axis=-2)
@@ -87,9 +87,9 @@ def _determinant(node: NodeImporter, x: Expr, columns: list[int], row: int, size
 
 
 def _blocked(node: NodeImporter, parameter: Expr, axis: int) -> Expr:
-    """A parameter with one element for each block along ``axis``, repeated for each element.
+    """A parameter with one element for each block along ``axis``, repeated for each element of the block.
 
-    In a dtype of whole bytes: ONNX Runtime moves no elements of 4 bits.
+    Its dtype must have whole bytes: ONNX Runtime cannot move elements of 4 bits.
     """
     size = node.attr("block_size", 0)
     sizes = node.shape()
@@ -117,9 +117,9 @@ def _quantize(node: NodeImporter) -> Imported:
 
 
 def _for_all(node: NodeImporter, axis: int, dtype: str) -> tuple[Expr, Expr, int]:
-    """Scale, zero point (0, of ``dtype``, where none is given) and axis.
+    """Scale, zero point (0 of ``dtype`` if none is given) and axis.
 
-    One number is for the whole tensor, whether that has the axis or not.
+    A single number is for the whole tensor, even if that does not have the axis.
     """
     scale, zero = node.operand(1), node.optional(2)
     if zero is None and isinstance(scale, Constant):
@@ -170,7 +170,7 @@ def _dequantize(node: NodeImporter) -> Imported:
 
 
 def _check_blocks(node: NodeImporter, axis: int) -> None:
-    """Raise for scales that are not those of the blocks along ``axis``, as ONNX Runtime does when it runs."""
+    """Raise if the shape of the scales does not fit the blocks along ``axis``, as ONNX Runtime does at run time."""
     size = node.attr("block_size", 0)
     whole, scales = list(node.shape()), list(node.shape(1))
     if not size or len(whole) != len(scales):
@@ -185,7 +185,7 @@ def _check_blocks(node: NodeImporter, axis: int) -> None:
 
 
 def _has_even_blocks(node: NodeImporter, axis: int) -> bool:
-    """True if the blocks along ``axis`` have the same number of elements each; a block may be larger than all."""
+    """True if all blocks along ``axis`` have the same number of elements. A single block may exceed the axis."""
     if node.rank() != node.rank(1):
         return False
     whole, blocks = node.shape()[axis], node.shape(1)[axis]
@@ -193,7 +193,7 @@ def _has_even_blocks(node: NodeImporter, axis: int) -> bool:
 
 
 def _filled_up(node: NodeImporter, axis: int) -> Constant | None:
-    """Codes that are known, with the last block along ``axis`` filled up; None for others."""
+    """Known codes, padded so that the last block along ``axis`` is full; None for unknown codes."""
     known = node.graph.known(node.imported(0))
     if known is None or node.rank() != node.rank(1):
         return None
@@ -208,7 +208,7 @@ def _filled_up(node: NodeImporter, axis: int) -> Constant | None:
 
 @reads("QLinearMatMul")
 def _qlinear_matmul(node: NodeImporter) -> Imported:
-    # a, its scale and zero point, b, its scale and zero point, then those of the result
+    # a, its scale and zero point, b, its scale and zero point, then the scale and zero point of the result
     left, right = (_dequantized(node, index, axis) for index, axis in ((0, -2), (3, -1)))
     return _requantized(node, ops.matmul(left, right), -2)
 

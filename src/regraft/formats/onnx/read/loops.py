@@ -1,7 +1,7 @@
-"""Reading `If` as a branch, `Loop` and `Scan` as loops of the language, whose bodies see the values around them.
+"""Reading `If` as a branch, and `Loop` and `Scan` as loops of the language. Bodies can read values from around them.
 
-A carried value has the type of what it starts with, as far as each step keeps it: sizes that a step changes get names
-of their own. A loop of one step at most is written out (`unrolled`), and so is one that a loop cannot be.
+A carried value has the type of its initial value, as far as every step keeps it. Sizes that a step changes get names of
+their own. A loop of at most one step is unrolled (`unrolled`), and so is one that cannot be a loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .run_time import scalar
 from .unrolled import MOST_STEPS, ScanForm, as_expression, boolean, loop_written_out, scan_written_out
 
 _MOST_READINGS = 6
-"""A body is read again as long as it changes what it is given in a way that it did not before."""
+"""The most readings of a body. It is read again as long as its steps change the types of carried values."""
 _MOST_COUNT = 2**63 - 1
 
 
@@ -70,7 +70,7 @@ def _loop(node: NodeImporter) -> tuple[Imported | None, ...]:
 def _loop_or_steps(
     loop: Callable[[], tuple[Imported, ...]], steps: Callable[[], tuple[Imported | None, ...]] | None
 ) -> tuple[Imported | None, ...]:
-    """The result of ``loop``; where it cannot be read, its ``steps``, if they are known. Raises its errors."""
+    """The result of ``loop``, or that of ``steps``, if known, if the loop cannot be read. Raises the loop's errors."""
     try:
         return loop()
     except (UnsupportedNodeError, ConvertError):
@@ -81,7 +81,7 @@ def _loop_or_steps(
 
 
 def _as_loop(node: NodeImporter, starts: Sequence[Expr], limit: Dim | None, start: bool | None) -> tuple[Imported, ...]:
-    """A `Loop` of ``limit`` steps at most, as far as that is known; ``start``: whether there is a first one."""
+    """A `Loop` of at most ``limit`` steps, if known. ``start`` is the initial condition, if known."""
     graph: ir.Graph = node.attr("body")
     step = _param(node, graph.inputs[0], STEP)
     carried, seq = _body(node, graph, starts, (step, const(True)), ())
@@ -115,13 +115,13 @@ def _fields(seq: SeqExpr) -> list[Expr]:
 def _body(
     node: NodeImporter, graph: ir.Graph, starts: Sequence[Expr], given: Sequence[Imported], slices: Sequence[Var]
 ) -> tuple[list[Var], SeqExpr]:
-    """The parameters of a body for what it carries, and the body.
+    """The parameters of a body for carried values, and the body.
 
-    Its inputs are ``given``, what is carried, and the ``slices``.
+    The inputs of the body are ``given``, the carried values, and the ``slices``.
     """
     formals = graph.inputs[len(given) : len(given) + len(starts)]
     types = CarriedTypes([formal.name or "carried" for formal in formals], [start.ty for start in starts])
-    first = 1 if given else 0  # a Loop gives first whether it goes on
+    first = 1 if given else 0  # the first output of a Loop's body is its condition
     for _ in range(_MOST_READINGS):
         carried = [_param(node, formal, ty) for formal, ty in zip(formals, types.types, strict=True)]
         seq = node.graph.body(graph, [*carried, *slices], given)
@@ -144,7 +144,7 @@ def _results(
     builder = node.graph.builder
     name = next((output.name for output in node.node.outputs if output.name), "loop")
     body = builder.emit(function, f"{name}_body")
-    hint = name[: name.find("_loop")] if "_loop" in name else name  # what was written here before has one
+    hint = name[: name.find("_loop")] if "_loop" in name else name  # a model written here has such a name already
     return fields_of(builder.emit(ops.loop(body, starts, scanned, count, condition), f"{hint}_loop"))
 
 
@@ -176,7 +176,7 @@ def _scan_form(node: NodeImporter, directions: str) -> ScanForm:
 
 
 def _batched_scan(node: NodeImporter) -> tuple[Imported | None, ...]:
-    """`Scan` of opset 8, whose operands have a batch axis first: one after another for each element of the batch."""
+    """`Scan` of opset 8, whose operands have a batch axis first: a separate scan for each element of the batch."""
     if node.has(0):
         raise node.refuse("sequences of different lengths are not supported")
     batch = node.shape(1)[0]
@@ -206,7 +206,7 @@ def _scanned(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> tu
 
 
 def _length(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> int | None:
-    """The number of steps, a size of all that is scanned; None where that is known at run time only."""
+    """The number of steps, which is a size of every scanned operand; None if it is known at run time only."""
     types = [x.ty for x in operands[len(operands) - len(form.axes) :]]
     shapes = [ty.shape if isinstance(ty, TensorType) else None for ty in types]
     lengths = [None if shape is None else shape[axis] for shape, axis in zip(shapes, form.axes, strict=True)]
@@ -237,7 +237,7 @@ def _slice_of(x: Expr) -> TensorType:
 
 
 def _arranged(node: NodeImporter, x: Expr, move: tuple[int, int], turned: bool) -> Expr:
-    """``x`` with axis ``move[0]`` at place ``move[1]``, and turned round along it."""
+    """``x`` with axis ``move[0]`` moved to ``move[1]``, and reversed along it if ``turned``."""
     assert isinstance(x.ty, TensorType)
     source, target = move
     if source == target and not turned:

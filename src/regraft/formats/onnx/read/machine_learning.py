@@ -1,7 +1,7 @@
 """Reading operators of the domain ``ai.onnx.ml`` on tensors, counts of n-grams, and ensembles of decision trees.
 
-All samples go down all trees together, one level a time: a table by node says which feature a node looks at, what it
-compares it with and how, and where it sends a sample. Leaves are nodes that keep it.
+All samples go down all trees together, one level at a time. Tables by node hold the feature that a node tests, the
+value and the kind of the comparison, and the next nodes. A leaf is a node that keeps a sample.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _binarizer(node: NodeImporter) -> Imported:
 
 
 def _pool(node: NodeImporter) -> list[np.ndarray]:
-    """The n-grams that a `TfIdfVectorizer` knows, a row each, by length."""
+    """The n-grams of a `TfIdfVectorizer`, one in each row, by length."""
     pool: Sequence[int] | None = node.attr("pool_int64s")
     if pool is None:
         raise node.refuse("n-grams of strings are not supported")
@@ -44,7 +44,7 @@ def _pool(node: NodeImporter) -> list[np.ndarray]:
 
 
 def _counted(node: NodeImporter, x: Expr, size: int, grams: np.ndarray, most_skipped: int) -> Expr:
-    """The count of each n-gram in each row of ``x``, elements that it skips allowed: (rows, n-grams)."""
+    """The count of each n-gram in each row of ``x``, also with skipped elements in between: (rows, n-grams)."""
     count, length = grams.shape
     total = node.emit(ops.zeros([node.shape()[0] if node.rank() == 2 else 1, count], "float32"))
     for step in range(1, (most_skipped if length > 1 else 0) + 2):
@@ -115,7 +115,7 @@ _NONE, _SOFTMAX, _LOGISTIC = range(3)
 
 
 class _Forest:
-    """The tables of an ensemble, by node; leaves stand after the nodes that branch."""
+    """The tables of an ensemble, by node. Leaves come after the nodes that branch."""
 
     def __init__(self, node: NodeImporter) -> None:
         features = np.asarray(node.attr("nodes_featureids"))
@@ -141,7 +141,7 @@ class _Forest:
         self.depth = self._depth()
 
     def _sets(self, node: NodeImporter, leaves: int) -> np.ndarray | None:
-        """For each node the values that send a sample to its first side; NaN, which equals nothing, fills up."""
+        """The set of values, by node, that send a sample to its first side; padded with NaN, which equals nothing."""
         if not np.any(self.modes[: self.branches] == _MEMBER):
             return None
         values = node.attr("membership_values").numpy()
@@ -155,7 +155,7 @@ class _Forest:
         return rows
 
     def _depth(self) -> int:
-        """After how many levels every sample is at a leaf."""
+        """The number of levels after which every sample is at a leaf."""
         current, depth = set(self.roots.tolist()), 0
         while any(place < self.branches for place in current):
             current = {int(way[place]) for place in current for way in (self.yes, self.no)}
@@ -164,7 +164,7 @@ class _Forest:
 
 
 def _takes_first_side(node: NodeImporter, forest: _Forest, places: Expr, x: Expr) -> Expr:
-    """True if each sample, in each tree at the node in ``places``, goes to the first side."""
+    """True for each sample and tree in which the node in ``places`` sends the sample to its first side."""
 
     def of(table: np.ndarray, dtype: str | None = None) -> Expr:
         return ops.take(const(table, dtype), places, axis=0)
@@ -200,7 +200,7 @@ def _tree_ensemble(node: NodeImporter) -> Imported:
 
 
 def _gathered(node: NodeImporter, weight: Expr, target: Expr) -> Expr:
-    """The weights of all trees (samples, trees) folded into their targets (samples, targets)."""
+    """The weights of all trees (samples, trees) aggregated into their targets (samples, targets)."""
     count: int = node.attr("n_targets")
     way = node.attr("aggregate_function", _SUM)
     hit = node.emit(ops.equal(ops.expand_dims(target, 2), const(np.arange(count).reshape(1, 1, -1), "int64")))

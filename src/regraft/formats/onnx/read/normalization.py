@@ -40,14 +40,14 @@ def _layer_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
 
 
 def _wide(node: NodeImporter, x: Expr) -> Expr:
-    """``x`` in single precision at least."""
+    """``x`` in single precision or wider."""
     return node.emit(in_dtype(x, "float32")) if node.dtype() in HALF else x
 
 
 @reads("MeanVarianceNormalization")
 def _mean_variance_norm(node: NodeImporter) -> Imported:
     dtype = node.dtype()
-    # Before opset 9 it was one that ONNX tried, with other attributes.
+    # Before opset 9 this was an experimental operator with other attributes.
     default = [0, 1, 2, 3] if node.flag("across_channels") else [0, 2, 3]
     axes = [axis % node.rank() for axis in node.attr("axes", default)]
     wide = _wide(node, node.operand(0))
@@ -76,7 +76,7 @@ def _batch_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
     operands = [node.operand(0), *[in_dtype(node.operand(index), dtype) for index in range(1, 5)]]
     if node.opset < 9 and node.rank(1) > 1:
         return (_norm_by_element(node, operands),)
-    # ONNX's momentum is the share of the old value that is kept.
+    # ONNX's momentum is the weight of the old value.
     momentum = 1.0 - node.attr("momentum", 0.9)
     found = node.emit(
         ops.nn.batch_norm(*operands, axis=1, epsilon=node.attr("epsilon", 1e-5), momentum=momentum, training=training)
@@ -87,7 +87,7 @@ def _batch_norm(node: NodeImporter) -> tuple[Imported | None, ...]:
 
 
 def _norm_by_element(node: NodeImporter, operands: list[Expr]) -> Expr:
-    """``spatial=0`` of opsets before 9: each element of a sample has numbers of its own, not each channel."""
+    """The norm with ``spatial=0`` of opsets before 9, with numbers for each element of a sample, not each channel."""
     x, gamma, beta, mean, variance = operands
     return (x - mean) / ops.sqrt(variance + node.attr("epsilon", 1e-5)) * gamma + beta
 
@@ -103,7 +103,7 @@ def _instance_norm(node: NodeImporter) -> Imported:
 def _group_norm(node: NodeImporter) -> Imported:
     axes, groups = list(range(2, node.rank())), node.attr("num_groups")
     x, gamma, beta = (node.operand(index) for index in range(3))
-    if node.opset < 21:  # one factor for each group, in those versions
+    if node.opset < 21:  # these versions have one factor for each group
         channels = node.shape()[1]
         assert isinstance(channels, int)
         gamma, beta = (node.emit(ops.repeat(parameter, channels // groups, 0)) for parameter in (gamma, beta))
@@ -136,11 +136,11 @@ def _lrn(node: NodeImporter) -> Imported:
 
 
 _EXCHANGED: Final = (0, 2, 1, 3)
-"""The axes of heads and of the sequence, each in the place of the other."""
+"""The order of axes that exchanges the heads and the sequence."""
 
 
 def _heads(node: NodeImporter, index: int, attribute: str) -> Expr:
-    """Query, key or value with the axes (batch, sequence, heads, size), from either form that ONNX has."""
+    """Query, key or value as (batch, sequence, heads, size), from either of ONNX's two forms."""
     x = node.operand(index)
     if node.rank(index) == 4:
         return node.emit(ops.permute_dims(x, _EXCHANGED))
@@ -179,7 +179,7 @@ def _attention(node: NodeImporter) -> tuple[Imported | None, ...]:
 
 
 def _bias(node: NodeImporter, index: int, dtype: str, key: Expr) -> Expr:
-    """The mask as numbers to add, of rank 4, as wide as there are keys: what lies beyond is not seen."""
+    """The mask as numbers to add, of rank 4, padded to the number of keys; keys beyond the mask are hidden."""
     mask = node.operand(index)
     if is_bool(node.dtype(index)):
         seen, unseen = const(0.0, dtype), const(-math.inf, dtype)
@@ -197,7 +197,7 @@ def _bias(node: NodeImporter, index: int, dtype: str, key: Expr) -> Expr:
 
 @reads("RotaryEmbedding")
 def _rotary_embedding(node: NodeImporter) -> Imported:
-    from ....op.extras.microsoft.rotary import turned  # the families of that domain are loaded when they are met
+    from ....op.extras.microsoft.rotary import turned  # the operators of that domain are loaded on first use
 
     builder = node.graph.builder
     xp, x = ProgramNamespace(builder), ProgramArray(builder, node.operand(0))
@@ -216,12 +216,12 @@ def _rotary_embedding(node: NodeImporter) -> Imported:
 
 
 def _angles(node: NodeImporter, index: int, pairs: int, heads_axis: int) -> Expr:
-    """Cosines or sines of (batch, sequence, pairs) with an axis for heads, by position if positions are given."""
+    """Cosines or sines (batch, sequence, pairs) with an axis for heads; selected by position if positions are given."""
     table = node.operand(index)
     if node.has(3):
         table = node.emit(ops.take(table, node.operand(3), axis=0))
     table = node.emit(ops.strided_slice(table, [2], [0], [pairs]))
     assert isinstance(table.ty, TensorType)
-    if table.ty.shape is not None and table.ty.shape[-1] != pairs:  # the table has as many columns, its size has a name
+    if table.ty.shape is not None and table.ty.shape[-1] != pairs:  # it has so many columns, under a name
         table = node.graph.builder.match_cast(table, TensorType([*table.ty.shape[:-1], pairs], table.ty.dtype))
     return node.emit(ops.expand_dims(table, heads_axis))

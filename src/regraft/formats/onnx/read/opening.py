@@ -1,4 +1,4 @@
-"""ONNX models from files and messages, opened for the reader: checked, in order, in an opset that is read."""
+"""ONNX models from files and messages, opened for the reader: checked, sorted, and in a supported opset."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .soundness import check_message
 from .sparse import with_dense_constants
 
 STANDARD: Final = ("", "ai.onnx")
-"""The domain of ONNX's own operators, under both of its names."""
+"""The domain of ONNX's own operators, under its two names."""
 
 _OLDEST_WRITTEN: Final = 13
 READER: Final = "onnx_ir"
-"""The package that reads messages, and logs what is damaged in them, line by line. One error says it here."""
+"""The package that reads messages, and logs each damaged part of them. Here, one error reports the damage."""
 _LONGEST_REASON: Final = 300
 _FIRST_WITH_OPSETS: Final = 3
-"""The version of the file format from which on a model says its opset."""
+"""The first version of the file format in which a model states its opset."""
 _FIRST_WITH_DEFAULTS: Final = 4
-"""The version of the file format from which on initializers need not be inputs."""
+"""The first version of the file format in which initializers need not be inputs."""
 _LISTED: Final = 10
-"""A file of so many initializers that are all inputs is of an exporter that lists them as it always did."""
+"""If so many initializers or more are all inputs, the exporter lists every initializer as an input."""
 
 
 def default_inputs(model: ir.Model) -> frozenset[str]:
@@ -46,7 +46,7 @@ def default_inputs(model: ir.Model) -> frozenset[str]:
 
 
 def open_file(path: str, with_sequences: bool = False, inside: bool = False) -> tuple[ir.Model, str | None]:
-    """The model in a file, whose weights stay there, and its ends; see `deserialized`. Raises `ConvertError`."""
+    """The model in a file, and its ends; see `deserialized`. Weights stay in the file. Raises `ConvertError`."""
     if not os.path.isfile(path):
         raise ConvertError(f"{path}: there is no such file")
     try:
@@ -55,7 +55,7 @@ def open_file(path: str, with_sequences: bool = False, inside: bool = False) -> 
         raise
     except OSError as error:
         raise ConvertError(f"{path}: {error.strerror or error}") from error
-    except Exception as error:  # protobuf's errors share no base but this
+    except Exception as error:  # protobuf's errors share no other base
         raise ConvertError(f"{path}: this is no ONNX model, or it is damaged: {error}") from error
     opened, carried = deserialized(proto, path, with_sequences, inside)
     opened.meta[IN_OTHER_FILES] = check_external_data(opened.graph, path)
@@ -66,7 +66,7 @@ def open_file(path: str, with_sequences: bool = False, inside: bool = False) -> 
 def deserialized(
     proto: onnx.ModelProto, where: str = "the model", with_sequences: bool = False, inside: bool = False
 ) -> tuple[ir.Model, str | None]:
-    """The model in a message, its nodes in order, and its ends where these are carried. Raises `ConvertError`.
+    """The model in a message, with its nodes sorted, and its ends if they are carried. Raises `ConvertError`.
 
     ``with_sequences`` and ``inside`` are those of `without_ends`.
     """
@@ -81,19 +81,19 @@ def deserialized(
         return opened, carried
     except ConvertError:
         raise
-    except Exception as error:  # onnx-ir raises whatever its parts raise
+    except Exception as error:  # onnx-ir raises errors of many kinds
         raise ConvertError(f"{where}: the model is damaged, or has what is not read: {reason_of(error)}") from error
 
 
 def reason_of(error: BaseException) -> str:
-    """The first error; the errors around it show the whole model."""
+    """The first line of the innermost error. The errors around it show the whole model."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error).strip().split("\n")[0][:_LONGEST_REASON] or type(error).__name__
 
 
 def _is_in_order(graph: ir.Graph) -> bool:
-    """True if each node stands behind those that give its inputs, as the standard asks; runtimes take any order."""
+    """True if each node comes after those that make its inputs. The standard requires it; runtimes take any order."""
     seen: set[ir.Node] = set()
     for node in graph:
         if not all(_is_in_order(body) for body in bodies_of(node)):
@@ -114,10 +114,11 @@ def _values_used(node: ir.Node) -> Iterator[ir.Value | None]:
 
 
 def opset_of(model: ir.Model) -> int:
-    """The opset of ONNX's own operators; of a model that names none, the newest, or the oldest if it has none of them.
+    """The opset of ONNX's own operators.
 
-    It is the first in a model of the time when there was only one.
-    Raises `ConvertError` for one that the installed onnx does not know.
+    If the model states none, this is the newest opset, or the oldest that is written if the model has none of these
+    operators. It is 1 for a file format that cannot state one. Raises `ConvertError` for an opset that is newer than
+    the installed onnx.
     """
     opset = max((model.opset_imports.get(domain, 0) for domain in STANDARD), default=0)
     if not opset and model.ir_version < _FIRST_WITH_OPSETS:

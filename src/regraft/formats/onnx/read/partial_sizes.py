@@ -1,7 +1,7 @@
-"""The sizes of a result of which some are known, and others only when the model runs.
+"""The sizes of a result of which some are known, and others only at run time.
 
-A type knows all sizes of a tensor or none. So that one unknown size does not take the names of the others away, the
-reader asks here, and gives a name of its own only to what is not known.
+A type holds all sizes of a tensor or none. One unknown size should not take away the names of the others, so the
+reader asks here, and gives new names to the unknown sizes only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Shape: TypeAlias = "tuple[Dim, ...]"
 
 
 def partial_sizes(expr: Expr, ndim: int) -> list[Dim | None]:
-    """The sizes of an expression of rank ``ndim``, axis by axis, as far as they are known; None for the others."""
+    """The known sizes of an expression of rank ``ndim``, axis by axis; None for unknown ones."""
     shapes = _operand_shapes(expr)
     if shapes is not None and isinstance(expr, Call) and isinstance(expr.op, Op):
         if Trait.ELEMENTWISE in expr.op.traits:

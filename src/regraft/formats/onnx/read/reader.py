@@ -33,39 +33,37 @@ def from_onnx(
 ) -> IRModule:
     """An ONNX model as a module with one function, ``main``.
 
-    Weights stay in their files until they are read. Names of inputs, outputs and symbolic sizes are kept, as are
-    the model's metadata; every variable knows the node that it came from. Functions of the model are written in
-    place. Nodes at the ends of the model that work on strings or maps are carried as they are, and so are those that
-    work on sequences which no program can hold: the function is what is between them, and `to_onnx` puts them back.
-
-    An input with an initializer of its name is optional: the initializer is its default. Where that is a tensor of
-    floats, and the program can be read without its numbers, it is a constant behind ``R.grad.no_grad``, so that no pass
-    computes with it, and `to_onnx` writes it as such an input again. Others are constants; so are all in files of
-    before IR version 4, which had to list every initializer, and in those that list ten or more and leave none out.
+    Weights stay in their files until they are read. Names of inputs, outputs and symbolic sizes are kept, and so is the
+    model's metadata. Every variable knows the node that it came from. Functions of the model are inlined.
+    Nodes at the ends of the model that work on strings or maps are carried unchanged, and so are nodes on sequences
+    that no program can hold. The function is the part between them, and `to_onnx` puts them back.
+    An input with an initializer of its name is optional: the initializer is its default. If that is a tensor of floats,
+    and the program can be read without its numbers, it becomes a constant behind ``R.grad.no_grad``, so that no pass
+    computes with it, and `to_onnx` writes it as such an input again. Others become constants. So do all in files before
+    IR version 4, which had to list every initializer, and in files that list ten or more and leave none out.
 
     Args:
         model: A path, or the model itself.
         constants: Values for inputs by name, which are then no parameters of ``main``. An operator whose rank
-            depends on the value of an input can only be read when it is known.
-        dims: Numbers for symbolic sizes of the inputs, by name; a size without a name is that of ``input_axis``, such
-            as ``x_0``. A model whose ranks depend on sizes can only be read with these known.
-        pure: Of operators that nobody has declared, those that have no effects: ``"domain"`` or ``"domain::Name"``.
-            Calls of the others stay where they are, and are never shared or left out.
-        carry: Whether nodes of ONNX that cannot be read become calls of foreign operators, ``ai.onnx::Name``, which
-            `to_onnx` writes as the nodes that they were, bodies included. Such a program has a form in ONNX alone.
+            depends on the value of an input can only be read if the value is known.
+        dims: Numbers for symbolic sizes of the inputs, by name. A size without a name is called ``input_axis``, such
+            as ``x_0``. A model whose ranks depend on sizes can only be read if these are known.
+        pure: The undeclared operators that have no effects: ``"domain"`` or ``"domain::Name"``. Calls of other
+            undeclared operators stay in their place, and are never shared or removed.
+        carry: True to read ONNX nodes without a reader as calls of foreign operators, ``ai.onnx::Name``, which
+            `to_onnx` writes as the original nodes, including bodies. Such a program has a form in ONNX only.
 
-    A node that can be read only with sizes or numbers that the run knows is a foreign call, too: the run on NumPy
-    reads it, and `to_onnx` writes it as it was. It has to be of a rank that is known.
-
-    Operators of other domains are calls of what is declared for them (`regraft.operator`), or foreign calls: with
-    their attributes, of the types that the model states, and written as they came. Raises `ConvertError` for what is no
-    model or refers to files outside its folder, and `UnsupportedOperatorError` with all operators that cannot be read.
-    Cost: linear in the nodes, some 100 µs each; weights are not read.
+    A node that needs sizes or numbers of the run becomes a foreign call, too: the run on NumPy reads it, and `to_onnx`
+    writes it unchanged. Its rank must be known.
+    Operators of other domains become calls of the operators declared for them (`regraft.operator`), or foreign calls
+    with their attributes and the types that the model states, which are written unchanged. Raises `ConvertError` for a
+    file that is no model or refers to files outside its folder, and `UnsupportedOperatorError` with all operators that
+    cannot be read. Cost: linear in the nodes, some 100 µs each; weights are not read.
     """
     try:
         first = _opened(model, False)
         if carry and any(isinstance(value.type, ir.SequenceType | ir.OptionalType) for value in first[0].graph.outputs):
-            first = _opened(model, True)  # a program would give the parts one by one, which is another signature
+            first = _opened(model, True)  # a program would return the parts one by one, which changes the signature
         return _read(*first, constants or {}, dims or {}, pure)
     except UnsupportedOperatorError as error:
         ways = ((True, False, False), (False, False, True), (True, False, True), (True, True, True))
@@ -81,9 +79,9 @@ def from_onnx(
 
 
 def from_message(proto: onnx.ModelProto, path: str, *, dims: Mapping[str, int]) -> IRModule:
-    """A model whose larger constants lie in files beside ``path``; otherwise as `from_onnx`.
+    """A model whose larger constants are in files beside ``path``; otherwise as `from_onnx`.
 
-    Raises `ConvertError`, also for constants that are missing or reached by leaving that folder.
+    Raises `ConvertError`, also for constants that are missing or outside of that folder.
     """
     opened, carried = deserialized(proto, path)
     check_external_data(opened.graph, path)
@@ -98,9 +96,9 @@ def from_run(proto: onnx.ModelProto) -> IRModule:
 def _opened(
     model: str | os.PathLike[str] | onnx.ModelProto, with_sequences: bool, inside: bool = False
 ) -> tuple[ir.Model, str | None]:
-    """The model, and its ends; ``with_sequences``: those that make or take sequences are carried, too.
+    """The model, and its ends. With ``with_sequences``, nodes that make or take sequences are carried, too.
 
-    ``inside``: and those from which on a model works on sequences that are no inputs or outputs.
+    ``inside`` also carries them if the sequences are neither inputs nor outputs.
     """
     if isinstance(model, onnx.ModelProto):
         return deserialized(model, with_sequences=with_sequences, inside=inside)
@@ -119,7 +117,7 @@ def _read(
     opset = opset_of(opened)
     for key, function in tuple(opened.functions.items()):
         if Op.of_onnx(function.domain, function.name) is not None:
-            del opened.functions[key]  # what it computes is known from the declaration
+            del opened.functions[key]  # the declaration defines it
     if opened.functions:
         inline_functions(opened)
 

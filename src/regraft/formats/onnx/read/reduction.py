@@ -1,8 +1,8 @@
-"""Reading operators that fold axes, and running sums.
+"""Reading operators that reduce axes, and running sums.
 
-Where the axes are a tensor that is computed at run time, the place of an element of the result is arithmetic on the
-places of the elements that go into it, so that the reduction is a scatter of all elements into the result. The number
-of axes has to be known, since the rank of the result depends on it.
+If the axes are a tensor that is computed at run time, the index of each element in the result is computed from its
+indices in the operand. The reduction is then a scatter of all elements into the result. The number of axes must be
+known, since the rank of the result depends on it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Fold: TypeAlias = Literal["sum", "mean", "prod", "max", "min"]
 
 
 class _FoldForm(NamedTuple):
-    """A reduction: how it folds, what it does to each element before, and to each result after."""
+    """A reduction: its kind, and the functions of each element before it and of each result after it."""
 
     kind: _Fold
     before: Callable[[Expr], Expr] | None = None
@@ -62,7 +62,7 @@ def _reduce(node: NodeImporter) -> Imported:
 
 
 def _axes(node: NodeImporter) -> list[int] | None:
-    """The axes to fold; None for all. An empty list means all too, unless ``noop_with_empty_axes`` says none."""
+    """The axes to reduce; None for all. An empty list means all too, unless ``noop_with_empty_axes`` is set."""
     axes = [] if node.has(1) and node.ty(1).shape == (0,) else node.axes()
     if axes:
         return axes
@@ -79,19 +79,19 @@ _FOLDS: Final[dict[_Fold, Callable[..., Expr]]] = {
 
 
 class _Reduction(NamedTuple):
-    """The folding of operand 0 of a node along axes that are known; None for all."""
+    """The reduction of operand 0 of a node along known axes; None for all axes."""
 
     node: NodeImporter
     axes: list[int] | None
     keepdims: bool
 
     def of(self, x: Expr, kind: _Fold) -> Expr:
-        """``x`` folded, in the sizes of the node's result."""
+        """``x`` reduced, in the shape of the node's result."""
         nothing = None if kind in ("sum", "prod") else self._of_nothing(kind)
         return _FOLDS[kind](x, self.axes, self.keepdims) if nothing is None else nothing
 
     def _of_nothing(self, kind: _Fold) -> Expr | None:
-        """The result where each element of it is one of none, else None: the mean is 0 then in ONNX Runtime."""
+        """The result if each of its elements reduces no elements, else None. The mean is then 0, as in ONNX Runtime."""
         shape, axes, dtype = self.node.ty(0).shape, self.axes, self.node.dtype()
         if shape is None:
             return None
@@ -103,15 +103,15 @@ class _Reduction(NamedTuple):
         return ops.full(sizes, 0 if kind == "mean" else extreme_of_none(dtype, greatest=kind == "max"), dtype)
 
     def kept(self, x: Expr, kind: _Fold) -> Expr:
-        """The results, with sizes of 1 in place of what was folded."""
+        """The results, with size 1 for each reduced axis."""
         return self.node.emit(_FOLDS[kind](x, self.axes, True))
 
     def spread(self, kept: Expr) -> Expr:
-        """A value for each element of the operand that broadcasts to its result: results with sizes of 1 do."""
+        """The results in a shape that broadcasts to the operand; results with sizes of 1 do."""
         return kept
 
     def result(self, kept: Expr) -> Expr:
-        """Such results in the sizes of the node's."""
+        """The results of `kept` in the shape of the node's result."""
         return kept if self.keepdims else ops.sum(kept, self.axes, False)
 
 
@@ -125,7 +125,7 @@ _SCATTERED: Final[dict[_Fold, Literal["add", "mul", "max", "min"]]] = {
 
 
 class _RunTimeReduction:
-    """The folding of operand 0 of a node along the axes that its operand 1 gives. Methods are those of `_Reduction`."""
+    """The reduction of operand 0 of a node along the axes in operand 1. It has the methods of `_Reduction`."""
 
     def __init__(self, node: NodeImporter, count: int, *, keepdims: bool) -> None:
         self._node: Final = node
@@ -137,7 +137,7 @@ class _RunTimeReduction:
         [self._total] = node.named_sizes(row(node, ops.prod(sizes)), 1)
         named = node.named_sizes(sizes, rank) if keepdims else kept_sizes(node, among, rank - count)
         self._result: Final[list[Dim]] = named
-        # The product of the sizes after each axis; the running product is an operator of new opsets only.
+        # The product of the sizes after each axis. Only new opsets have an operator for running products.
         after = const(np.triu(np.ones((rank, rank), bool), 1), "bool")
         strides = ops.prod(ops.where(after, ops.expand_dims(sizes, 0), integers(1)), 1)
         steps = node.emit(ops.where(self._folded, integers(0), strides))
@@ -156,7 +156,7 @@ class _RunTimeReduction:
         return self.result(self.kept(x, kind))
 
     def kept(self, x: Expr, kind: _Fold) -> Expr:
-        """The results in a row."""
+        """The results as a vector."""
         node, dtype = self._node, self._node.dtype()
         start = _STARTS[kind] if kind in _STARTS else extreme_of_none(dtype, greatest=kind == "max")
         filled = node.emit(ops.full(ShapeExpr([self._total]), const(np.asarray(start), dtype_of(x) or dtype)))
@@ -171,15 +171,15 @@ class _RunTimeReduction:
 
 
 def _log_sum_exp(node: NodeImporter, reduction: _Reduction | _RunTimeReduction, x: Expr) -> Expr:
-    """The logarithm of the sum of exponentials, which the greatest element is taken out of."""
+    """The logarithm of the sum of exponentials, computed relative to the largest element."""
     dtype = node.dtype()
-    if is_unsigned(dtype):  # by the function that ONNX defines it by
+    if is_unsigned(dtype):  # by ONNX's function for it
         return in_dtype(ops.log(reduction.of(ops.exp(in_dtype(x, "float64")), "sum")), dtype)
     if not is_integer(dtype) and 0 in (node.ty(0).shape or ()):
         return ops.log(reduction.of(ops.exp(x), "sum"))
     peaks = reduction.kept(x, "max")
     if is_integer(dtype):
-        # ONNX Runtime cuts off each term, and then their logarithm with the greatest element added.
+        # ONNX Runtime truncates each term, and then the logarithm of the sum plus the largest element.
         terms = in_dtype(ops.exp(in_dtype(x - reduction.spread(peaks), "float64")), dtype)
         total = ops.log(in_dtype(reduction.kept(node.emit(terms), "sum"), "float64"))
         return reduction.result(in_dtype(total + in_dtype(peaks, "float64"), dtype))

@@ -14,4 +14,4 @@ _ROWS: Final = (
     ("ai.onnx.preview.training", "Gradient", _GRADIENT),
 )
 REFUSED: Final = {(domain, name): reason for domain, names, reason in _ROWS for name in names.split()}
-"""For each domain and operator that is not read on purpose, the reason."""
+"""The reason for each operator that is not read on purpose, by domain and name."""

@@ -1,8 +1,8 @@
-"""Resizing one axis after the other, in all modes of ONNX's `Resize`, to sizes of the model or of the run.
+"""Resizing one axis after the other, in all modes of ONNX's `Resize`, with sizes of the model or of the run.
 
-The formulas for the elements that are mixed are written for an array namespace. On NumPy they give numbers, for sizes
-and factors that a model states; on a `ProgramNamespace` they give what a program computes from those of the run. For
-the nearest element that is done in single precision, step by step as ONNX Runtime does it, else in double.
+The formulas for positions and weights are written for an array namespace. On NumPy they give numbers, for sizes and
+factors that a model states. On a `ProgramNamespace` they give the program that computes them from sizes of the run.
+The nearest element is found in single precision, step by step as in ONNX Runtime; the rest is in double precision.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Numbers: TypeAlias = Any
 
 CROP: Final = "tf_crop_and_resize"
 _AT_A_HALF: Final = 0.5 + 1e-6
-"""A place that is no further than this from an element is nearest to it: ONNX Runtime takes it so."""
+"""The largest distance at which an element counts as the nearest in ONNX Runtime."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResampledAxis:
-    """An axis of ``size`` elements that becomes one of ``target``, by the factor ``scale``.
+    """An axis of ``size`` elements that is resized to ``target`` elements by the factor ``scale``.
 
-    All are arrays of one number, of one dtype, in the namespace ``xp``. ``target`` may be less than ``size * scale``,
-    by a part of an element. ``start`` and ``end``, in shares of the axis, are the part of it that `CROP` takes.
+    All are arrays of one number, of one dtype, in the namespace ``xp``. ``target`` may be less than ``size * scale`` by
+    a fraction of an element. ``start`` and ``end`` are the part of the axis that `CROP` takes, as shares of the axis.
     """
 
     xp: Any
@@ -50,30 +50,30 @@ class ResampledAxis:
 
     @property
     def last(self) -> Numbers:
-        """The place of the last element."""
+        """The index of the last element."""
         return self.size - 1
 
     def within(self, places: Numbers) -> Numbers:
-        """Whole places as elements; beyond its ends the axis goes on with its first and its last one."""
+        """Whole positions as indices of elements, clipped to the axis: its ends are repeated beyond it."""
         last = cast(self.xp, self.last, "float64")
         return cast(self.xp, self.xp.minimum(self.xp.maximum(places, 0.0), last), "int64")
 
     def if_one(self, number: Numbers, value: Numbers, otherwise: Numbers) -> Numbers:
-        """``value`` where ``number`` is 1, else ``otherwise``."""
+        """``value`` if ``number`` is 1, else ``otherwise``."""
         return self.xp.where(number == 1, value, otherwise)
 
     def places(self, kind: Filter, count: Dim) -> Numbers:
-        """The place in the axis of each of the ``count`` elements of the result."""
+        """The position in the axis of each of the ``count`` elements of the result."""
         numbers = cast(self.xp, self.xp.arange(count, dtype=self.xp.int64), str(self.size.dtype))
         return _COORDINATES[kind.coordinates](self, numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The way in which elements are mixed: "nearest" with a rounding, "linear", or "cubic" with Keys' ``alpha``.
+    """The interpolation: "nearest" with a rounding, "linear", or "cubic" with Keys' ``alpha``.
 
-    ``coordinates`` is how a place in the result becomes one in the axis. With ``antialias`` the filter is widened where
-    an axis shrinks; with ``exclude`` elements beyond its ends have no weight, else its last ones are repeated.
+    ``coordinates`` names the map from a position in the result to one in the axis. With ``antialias``, the filter is
+    widened if an axis shrinks. With ``exclude``, elements beyond the ends have no weight; else the ends are repeated.
     """
 
     mode: str
@@ -97,9 +97,9 @@ def _half_pixel(axis: ResampledAxis, place: Numbers) -> Numbers:
 
 
 def _symmetric(axis: ResampledAxis, place: Numbers) -> Numbers:
-    """The middle of the axis stays in the middle, though the result is less than it should be by a part.
+    """The map that keeps the middle of the axis in the middle, even if the result lost a fraction of an element.
 
-    ONNX Runtime rounds the ratio of the sizes, and no step after it.
+    ONNX Runtime rounds the ratio of the sizes to single precision, and no step after it.
     """
     ratio = cast(axis.xp, axis.target, "float32") / cast(axis.xp, axis.size * axis.scale, "float32")
     share, size, scale, place = (cast(axis.xp, one, "float64") for one in (ratio, axis.size, axis.scale, place))
@@ -107,17 +107,17 @@ def _symmetric(axis: ResampledAxis, place: Numbers) -> Numbers:
 
 
 def _steps(axis: ResampledAxis, size: Numbers) -> Numbers:
-    """The steps between ``size`` places; one where there are none."""
+    """The number of steps between ``size`` positions; 1 for a single position."""
     return axis.if_one(size, size, size - 1)
 
 
 def _align_corners(axis: ResampledAxis, place: Numbers) -> Numbers:
-    # ONNX says the size before it was made whole; ONNX Runtime and PyTorch take the one that the result has.
+    # ONNX uses the size before it is rounded down; ONNX Runtime and PyTorch use the size of the result.
     return place * axis.last / _steps(axis, axis.target)
 
 
 def _crop(axis: ResampledAxis, place: Numbers) -> Numbers:
-    # As ONNX Runtime does, the part is spread over the result that there is, and a factor of 1 leaves an axis whole.
+    # As in ONNX Runtime, the part is spread over the whole result, and a factor of 1 leaves the axis unchanged.
     middle = (axis.start + axis.end) / 2 * axis.last
     moved = axis.start * axis.last + place * (axis.end - axis.start) * axis.last / _steps(axis, axis.target)
     return axis.if_one(axis.scale, place, axis.if_one(axis.target, middle, moved))
@@ -132,7 +132,7 @@ _COORDINATES: Final[dict[str, Callable[[ResampledAxis, Numbers], Numbers]]] = {
     "tf_half_pixel_for_nn": _centre,
     CROP: _crop,
 }
-"""The map from a place in the result to one in the axis."""
+"""The map from a position in the result to a position in the axis."""
 
 _ROUNDINGS: Final[dict[str, Callable[[Any, Numbers], Numbers]]] = {
     "round_prefer_floor": lambda xp, place: xp.ceil(place - _AT_A_HALF),
@@ -157,11 +157,11 @@ _WEIGHTS: Final[dict[str, tuple[int, Callable[[Any, Any, float], Any]]]] = {
     "linear": (1, _linear_weight),
     "cubic": (2, _cubic_weight),
 }
-"""For each way to mix how far it reaches, and the weights by distance, over an array namespace."""
+"""For each interpolation its reach in elements, and its weights by distance, over an array namespace."""
 
 
 def nearest(axis: ResampledAxis, places: Numbers, kind: Filter) -> Numbers:
-    """The elements that are nearest to ``places``, by number, as ONNX Runtime seeks them: in single precision."""
+    """The indices of the elements nearest to ``places``, found in single precision, as in ONNX Runtime."""
     single = cast(axis.xp, cast(axis.xp, places, "float32"), "float64")
     return axis.within(_ROUNDINGS[kind.rounding](axis.xp, single))
 
@@ -171,15 +171,16 @@ def _shrink(axis: ResampledAxis, kind: Filter) -> Numbers:
 
 
 def reach(axis: ResampledAxis, kind: Filter) -> Dim:
-    """The number of elements on either side of a place that may be mixed there."""
+    """The number of elements on either side of a position that may have a weight."""
     xp, radius = axis.xp, _WEIGHTS[kind.mode][0]
     return size_of(xp, xp.reshape(xp.ceil(radius / _shrink(axis, kind)), ())) if kind.antialias else radius
 
 
 def shares(axis: ResampledAxis, places: Numbers, elements: Numbers, kind: Filter) -> Numbers:
-    """For each of ``places`` (a row) the weights of ``elements``, which are numbers of elements in rows or in one row.
+    """The weights of ``elements`` for each of ``places`` (a vector).
 
-    Beyond its ends the axis goes on with its last elements, as far as the filter reaches.
+    ``elements`` are indices of elements, in a row for each place or in one row for all. Indices beyond the ends stand
+    for the repeated end elements, as far as the filter reaches.
     """
     xp, weight, shrink = axis.xp, _WEIGHTS[kind.mode][1], _shrink(axis, kind)
     found = weight(xp, xp.abs(xp.expand_dims(places, axis=1) - elements) * shrink, kind.alpha)
@@ -189,11 +190,11 @@ def shares(axis: ResampledAxis, places: Numbers, elements: Numbers, kind: Filter
     return found / xp.sum(found, axis=1, keepdims=True) if kind.exclude or kind.antialias else found
 
 
-# --- the program that mixes them
+# --- the program that interpolates
 
 
 class AxisRequest(NamedTuple):
-    """The request for axis ``number``: its new size, the factor, and the part of it that `CROP` takes, in shares."""
+    """A request to resize axis ``number``: its new size, the factor, and the part that `CROP` takes, as shares."""
 
     number: int
     target: Dim
@@ -202,7 +203,7 @@ class AxisRequest(NamedTuple):
 
 
 def resized_axes(node: NodeImporter, requests: Sequence[AxisRequest], kind: Filter, xp: Any) -> Expr:
-    """The operand with these axes resized; ``xp`` is NumPy for requests in numbers, or else a `ProgramNamespace`."""
+    """Operand 0 with these axes resized. ``xp`` is NumPy if the requests are numbers, else a `ProgramNamespace`."""
     x, dtype, is_nearest = node.operand(0), node.dtype(), kind.mode == "nearest"
     if not is_nearest:
         x = node.emit(in_dtype(x, "float64" if dtype == "float64" or not is_float(dtype) else "float32"))
@@ -235,7 +236,7 @@ def _expression(numbers: Any) -> Expr:
 
 
 def _gathered(node: NodeImporter, x: Expr, number: int, axis: ResampledAxis, places: Any, kind: Filter) -> Expr:
-    """At each of ``places``, which are known, the sum of the elements nearby times their weights."""
+    """The sum of nearby elements times their weights at each of ``places``, which are known."""
     xp, width = axis.xp, reach(axis, kind)
     elements = xp.floor(places)[:, np.newaxis] + xp.arange(1 - width, 1 + width)
     weights, sources = shares(axis, places, elements, kind), axis.within(elements)
@@ -249,7 +250,7 @@ def _gathered(node: NodeImporter, x: Expr, number: int, axis: ResampledAxis, pla
 
 
 def _multiplied(node: NodeImporter, x: Expr, number: int, axis: ResampledAxis, places: Any, kind: Filter) -> Expr:
-    """The same for places of the run: all elements times a matrix of weights, which are zeros but for a few."""
+    """The same for places of the run: a product of all elements and a matrix of weights, most of which are zero."""
     xp, margin = axis.xp, reach(axis, kind)
     elements = xp.astype(xp.arange(node.shape()[number] + 2 * margin, dtype=xp.int64) - margin, "float64")
     weights = shares(axis, places, xp.expand_dims(elements, axis=0), kind)
@@ -261,20 +262,20 @@ def _multiplied(node: NodeImporter, x: Expr, number: int, axis: ResampledAxis, p
 
 
 def resize_by_factors(node: NodeImporter, index: int, axes: Sequence[int], kind: Filter) -> Expr:
-    """``Resize`` by factors for ``axes``, which operand ``index`` gives."""
+    """``Resize`` of ``axes`` by the factors in operand ``index``."""
     given = node.emit(ops.astype(node.operand(index), "float32"))
     rows = node.emit(Sizes.row([node.shape()[axis] for axis in axes]).expression())
     goals = ops.floor(ops.astype(rows, "float32") * given)
     targets = _named(node, goals, axes)
     wide = node.emit(ops.astype(given, "float64"))
-    # ONNX Runtime copies what keeps its sizes, whatever the factors.
+    # ONNX Runtime copies an operand whose sizes do not change, whatever the factors.
     is_kept = node.emit(ops.min(ops.equal(in_dtype(goals, "int64"), rows)))
     wide = node.emit(ops.where(is_kept, const(1.0, "float64"), wide))
     return _resized(node, axes, targets, _listed(node, wide, len(axes)), kind)
 
 
 def resize_to_sizes(node: NodeImporter, axes: Sequence[int], kind: Filter) -> Expr:
-    """``Resize`` to sizes for ``axes``, which operand 3 gives, or to those that keep the ratio of the axes."""
+    """``Resize`` of ``axes`` to the sizes in operand 3, or to sizes that keep the ratio of the axes."""
     own = ops.astype(node.emit(Sizes.row([node.shape()[axis] for axis in axes]).expression()), "float64")
     ratios = node.emit(ops.astype(node.operand(3), "float64") / node.emit(own))
     policy = node.attr("keep_aspect_ratio_policy", "stretch")

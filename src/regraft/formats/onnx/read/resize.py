@@ -30,11 +30,11 @@ from .sizes import Sizes
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 _MOST_SOUGHT = 1 << 16
-"""The most elements of an axis whose sources are compared one by one."""
+"""The most elements of an axis whose source elements are compared one by one."""
 
 
 class _RequestedSizes(NamedTuple):
-    """The request of an operator: the sizes of the result, and the factor of each axis where they do not tell it."""
+    """The request of an operator: the sizes of the result, and the factors that the sizes do not determine, by axis."""
 
     sizes: list[Dim]
     factors: dict[int, float]
@@ -67,10 +67,10 @@ def _resize(node: NodeImporter) -> Imported:
 
 
 def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, kind: Filter) -> Imported:
-    """The result of resizing by the factors for ``axes`` that operand ``index`` gives."""
+    """The result of resizing ``axes`` by the factors in operand ``index``."""
     factors = _factors(node, index)
     target = None if factors is None else _scaled(node, axes, factors)
-    # A filter is as wide as factors.
+    # The width of a filter with antialias depends on the factors.
     if target is not None and kind.coordinates == "align_corners" and not kind.antialias:
         target.factors.clear()
     found = _resized(node, target, kind)
@@ -78,23 +78,23 @@ def _by_factors(node: NodeImporter, axes: Sequence[int], index: int, kind: Filte
 
 
 def _factors(node: NodeImporter, index: int) -> list[float] | None:
-    """The factors that an attribute or operand ``index`` gives; None when they are computed at run time."""
+    """The factors in an attribute or in operand ``index``; None if they are computed at run time."""
     given = node.attr("scales")
-    if node.attr("height_scale") is not None:  # in opsets before 7
+    if node.attr("height_scale") is not None:  # opsets before 7
         given = (1.0, 1.0, node.attr("height_scale"), node.attr("width_scale"))
     scales = node.array(index) if given is None else given
     return None if scales is None else np.asarray(scales, np.float32).tolist()
 
 
 def _scaled(node: NodeImporter, axes: Sequence[int], factors: Sequence[float]) -> _RequestedSizes | None:
-    """The sizes that factors give; None where one is known at run time only."""
+    """The sizes that result from factors; None if one is known at run time only."""
     shape = list(node.shape())
     inexact: dict[int, float] = {}
     for axis, scale in zip(axes, factors, strict=True):
         size: Dim = shape[axis]
         if isinstance(size, int):
             target = int(np.floor(np.float32(size) * np.float32(scale)))
-            # The operators on images compute with the ratio of sizes; where the factor is another, results differ.
+            # The operators on images use the ratio of sizes; if the factor differs, so do the results.
             if size and abs(target / size - scale) > 1e-6:
                 inexact[axis] = scale
             shape[axis] = target
@@ -106,7 +106,7 @@ def _scaled(node: NodeImporter, axes: Sequence[int], factors: Sequence[float]) -
 
 
 def _sized(node: NodeImporter, axes: Sequence[int]) -> _RequestedSizes | None:
-    """The sizes that operand 3 gives for ``axes``; None where they are worked out at run time."""
+    """The sizes for ``axes`` in operand 3; None if they are computed at run time."""
     shape = list(node.shape())
     given = node.sizes(3)
     policy, mode = node.attr("keep_aspect_ratio_policy", "stretch"), node.attr("mode", "nearest")
@@ -133,7 +133,7 @@ def _sized(node: NodeImporter, axes: Sequence[int]) -> _RequestedSizes | None:
 
 
 def _named_sizes(node: NodeImporter, axes: Sequence[int], stay: int) -> list[Dim]:
-    """Names for sizes that are computed at run time. Batch and channels are stated to ``stay`` as they are."""
+    """Names for sizes that are computed at run time. The first ``stay`` axes, batch and channels, keep their sizes."""
     shape, name = node.shape(), node.node.outputs[0].name or "size"
     dims: list[Dim] = [shape[axis] if place < stay else SymVar(f"{name}_{axis}") for place, axis in enumerate(axes)]
     return node.call_sizes(node.emit(in_dtype(node.operand(3), "int64")), dims)
@@ -145,19 +145,19 @@ def _is_known(node: NodeImporter, target: _RequestedSizes) -> bool:
 
 
 def _is_plain(node: NodeImporter, target: _RequestedSizes, kind: Filter) -> bool:
-    """True if the operators on images say the same."""
+    """True if the operators on images compute the same."""
     plain = not target.factors and not kind.antialias and kind.coordinates not in (CROP, "half_pixel_symmetric")
     changed = [axis for axis, size in enumerate(node.shape()) if size != target.sizes[axis]]
     return plain and not (kind.exclude and kind.mode == "linear") and _is_image(node, kind.mode, len(changed))
 
 
 def _is_image(node: NodeImporter, mode: str, changed: int) -> bool:
-    """True if there is an operator on images that resizes so many axes."""
+    """True if an operator on images can resize so many axes."""
     return node.rank() <= 5 and changed <= (2 if mode == "cubic" else 3)
 
 
 def _is_moved(node: NodeImporter, target: _RequestedSizes, changed: Sequence[int], kind: Filter) -> bool:
-    """True if single precision takes another nearest element than the operators on images, which compute exactly."""
+    """True if single precision gives another nearest element than the operators on images, which are exact."""
     if kind.mode != "nearest" or not _is_known(node, target):
         return False
     for size, goal in [(node.shape()[axis], target.sizes[axis]) for axis in changed]:
@@ -170,16 +170,16 @@ def _is_moved(node: NodeImporter, target: _RequestedSizes, changed: Sequence[int
 
 
 def _resized(node: NodeImporter, target: _RequestedSizes | None, kind: Filter) -> Expr | None:
-    """The operator on images that says the same, or the elements of each axis gathered and weighted.
+    """The result by an operator on images, or by gathering and weighting the elements of each axis.
 
-    None where neither can be: sizes are known at run time only.
+    None if neither is possible because sizes are known at run time only.
     """
     if target is None or not (_is_known(node, target) or _is_plain(node, target, kind)):
         return None
     changed = [axis for axis, size in enumerate(node.shape()) if size != target.sizes[axis]]
     if not changed:
-        # Where a factor is not 1, or a part is taken, ONNX would still mix elements; ONNX Runtime copies what keeps its
-        # sizes.
+        # With a factor other than 1, or a part of an axis, ONNX would still interpolate; ONNX Runtime copies an operand
+        # whose sizes do not change.
         return ops.reshape(node.operand(0), list(node.shape()))
     if not _is_plain(node, target, kind) or _is_moved(node, target, changed, kind):
         return _by_axis(node, target, kind)
@@ -187,7 +187,7 @@ def _resized(node: NodeImporter, target: _RequestedSizes | None, kind: Filter) -
 
 
 def _part(node: NodeImporter, kind: Filter) -> dict[int, tuple[float, float]]:
-    """The part of each axis that is taken, in shares, where not all of it is."""
+    """The part of each axis that is taken, in shares; empty if the whole axes are."""
     if kind.coordinates != CROP:
         return {}
     rank = node.rank()
@@ -216,7 +216,7 @@ def _by_operator(node: NodeImporter, changed: list[int], sizes: list[Any], kind:
     shape = node.shape()
     rank = len(shape)
     x = node.operand(0)
-    # Bring the axes that change to the end, with two or three of them together.
+    # Move the axes that change to the end, in a group of two or three.
     width = 3 if len(changed) == 3 else 2
     kept = [axis for axis in reversed(range(rank)) if axis not in changed]
     axes = sorted(changed + kept[: max(width - len(changed), 0)])

@@ -1,7 +1,7 @@
 """Operators whose sizes, bounds, counts or axes are tensors that are computed at run time.
 
-The sizes of what they give get names, by `tensor_to_shape` and `match_cast`; everything else is computed by operators
-on tensors. The readers of the other modules come here when an operand is not known as the model is read.
+The sizes of their results get names, by `tensor_to_shape` and `match_cast`. Everything else is computed by operators
+on tensors. The readers of other modules use these functions if an operand is unknown when the model is read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .importing import NodeImporter, in_dtype
 from .sizes import Sizes
 
 _END = np.iinfo(np.int64).max
-NO_END: Final = (np.iinfo(np.int32).max, _END)  # as the end of a slice backwards, ONNX Runtime takes these as none
+NO_END: Final = (np.iinfo(np.int32).max, _END)  # for ONNX Runtime, a backward slice with this end has none
 
 
 def integers(numbers: Sequence[int] | int) -> Expr:
@@ -31,30 +31,30 @@ def integers(numbers: Sequence[int] | int) -> Expr:
 
 
 def row(node: NodeImporter, tensor: Expr) -> Expr:
-    """A scalar, or a tensor of rank 1, as int64 of rank 1."""
+    """A scalar or a vector as an int64 vector."""
     flat = ops.reshape(tensor, [1]) if isinstance(tensor.ty, TensorType) and tensor.ty.ndim == 0 else tensor
     return node.emit(in_dtype(flat, "int64"))
 
 
 def scalar(node: NodeImporter, tensor: Expr) -> Expr:
-    """A tensor of one element as one of rank 0."""
+    """A tensor of one element as a scalar (rank 0)."""
     is_scalar = isinstance(tensor.ty, TensorType) and tensor.ty.ndim == 0
     return tensor if is_scalar else node.emit(ops.reshape(tensor, ShapeExpr(())))
 
 
 def sizes_of(node: NodeImporter, index: int, count: int) -> Sequence[Dim]:
-    """The ``count`` elements of operand ``index``, a tensor of sizes: with names for those of the run."""
+    """The ``count`` elements of operand ``index``, a tensor of sizes; names for those that are computed at run time."""
     known = node.sizes(index)
     return node.named_sizes(row(node, node.operand(index)), count) if known is None else known.values
 
 
 def shape_row(node: NodeImporter) -> Expr:
-    """The shape of the first operand as a tensor of rank 1."""
+    """The shape of operand 0 as a vector."""
     return node.emit(Sizes.row(node.shape(0)).expression())
 
 
 def named_axes(node: NodeImporter, expr: Expr, axes: Sequence[int]) -> Expr:
-    """``expr`` with names for its sizes along ``axes``; the others are those of operand 0."""
+    """``expr`` with new names for its sizes along ``axes``. The other sizes are those of operand 0."""
     shape = node.ty(0).shape
     if shape is None or (isinstance(expr.ty, TensorType) and expr.ty.shape is not None):
         return expr
@@ -63,7 +63,7 @@ def named_axes(node: NodeImporter, expr: Expr, axes: Sequence[int]) -> Expr:
 
 
 def count_of(node: NodeImporter, index: int) -> int:
-    """The number of elements of operand ``index``, of rank 1. Raises `UnsupportedNodeError` when it is not known."""
+    """The number of elements of operand ``index``, a vector. Raises `UnsupportedNodeError` if it is not known."""
     shape = node.ty(index).shape
     if shape is None or len(shape) > 1 or not all(isinstance(size, int) for size in shape):
         raise node.undecided(f"how many elements input {index} has is known at run time only")
@@ -88,7 +88,7 @@ def arange(node: NodeImporter) -> Expr:
     by_one = stride is not None and stride.reshape(()) == 1
     if is_integer(dtype):
         wide = [node.emit(in_dtype(bound, "int64")) for bound in (start, limit, step)]
-        # Rounded up, which is down on the other side of 0.
+        # Rounded up, by rounding the negative quotient down.
         count = wide[1] - wide[0] if by_one else -((wide[0] - wide[1]) // wide[2])
     else:
         work = "float64" if dtype == "float64" else "float32"
@@ -112,7 +112,7 @@ def triangle(node: NodeImporter, *, upper: bool) -> Expr:
 
 
 def _for_all_axes(node: NodeImporter, index: int, axes: Sequence[int] | Expr, default: int) -> Expr:
-    """Operand ``index``, numbers for some axes, as numbers for all of them: ``default`` for the others."""
+    """Operand ``index``, numbers for some axes, as numbers for all axes, with ``default`` for the others."""
     if not node.has(index):
         return integers([default] * node.rank())
     return _spread(node, row(node, node.operand(index)), axes, default)
@@ -130,7 +130,7 @@ def _spread(node: NodeImporter, numbers: Expr, axes: Sequence[int] | Expr, defau
 
 
 def axes_of(node: NodeImporter, index: int, count: int) -> list[int] | Expr:
-    """The axes that operand ``index`` names: numbers counted from the front, or a tensor of them; else the first."""
+    """The axes in operand ``index``, from the front: numbers or a tensor. By default the first ``count`` axes."""
     rank = node.rank()
     given = node.attr("axes")
     if given is None and not node.has(index):
@@ -147,7 +147,7 @@ def cut(node: NodeImporter) -> Expr:
     ends = _for_all_axes(node, 2, axes, _END)
     known = node.known_integers(4) if node.has(4) else [1]
     if known is None or any(step < 0 for step in known):
-        # Backwards, a start before the first element means the first.
+        # In a backward slice, a start before the first element means the first element.
         is_backwards = node.emit(steps < 0)
         begins = node.emit(ops.where(is_backwards, ops.maximum(begins, -shape_row(node)), begins))
         without = reduce(ops.logical_or, [ops.equal(ends, number) for number in NO_END])
@@ -157,13 +157,13 @@ def cut(node: NodeImporter) -> Expr:
 
 
 def pad(node: NodeImporter, mode: str) -> Expr:
-    """``Pad`` whose widths, axes or number to pad with are tensors; ``mode`` is one of `ops.nn.pad`."""
+    """``Pad`` whose widths, axes or fill value are tensors; ``mode`` is one of `ops.nn.pad`."""
     named = _named_widths(node) if mode == "constant" else None
     return _pad_by_places(node, mode) if named is None else _pad_by_parts(node, named)
 
 
 def _named_widths(node: NodeImporter) -> dict[int, tuple[Dim, Dim]] | None:
-    """For each axis that is padded how much goes before and after it; None unless that is known, if only by name."""
+    """The padding before and after each padded axis; None unless all widths are known, as numbers or names."""
     known = node.sizes(1)
     if known is None or any(dim_at_least(width, 0) is not True for width in known.values):
         return None
@@ -211,27 +211,27 @@ def _number_to_pad_with(node: NodeImporter) -> Expr:
 
 
 def axes_among(node: NodeImporter, rank: int) -> Expr:
-    """For each of ``rank`` axes whether it is among those that operand 1 gives: integers, 1 or 0."""
+    """A vector of 1 for each of ``rank`` axes that operand 1 contains, and of 0 for the others."""
     axes = _front(node, row(node, node.operand(1)), rank)
     same = ops.equal(ops.expand_dims(axes, 1), ops.expand_dims(integers(range(rank)), 0))
     return node.emit(ops.max(in_dtype(same, "int64"), axis=0))
 
 
 def kept_sizes(node: NodeImporter, among: Expr, count: int) -> list[Dim]:
-    """The sizes of operand 0 along the ``count`` axes that ``among`` is 0 for."""
+    """The sizes of operand 0 along the ``count`` axes for which ``among`` is 0."""
     places = ops.reshape(ops.nonzero(ops.equal(among, 0)), [count])
     return node.named_sizes(node.emit(ops.take(shape_row(node), places, axis=0)), count)
 
 
 def squeeze(node: NodeImporter) -> Expr:
-    """``Squeeze`` along axes that are a tensor."""
+    """``Squeeze`` along axes in a tensor."""
     rank = node.rank()
     sizes = kept_sizes(node, axes_among(node, rank), rank - count_of(node, 1))
     return ops.reshape(node.operand(0), ShapeExpr(sizes))
 
 
 def unsqueeze(node: NodeImporter) -> Expr:
-    """``Unsqueeze`` along axes that are a tensor."""
+    """``Unsqueeze`` along axes in a tensor."""
     rank = node.rank() + count_of(node, 1)
     among = axes_among(node, rank)
     own = ops.concat([shape_row(node), integers([1])], axis=0)
@@ -240,7 +240,7 @@ def unsqueeze(node: NodeImporter) -> Expr:
 
 
 def along_axis(node: NodeImporter, axis: Expr, function: Callable[[int], Expr]) -> Expr:
-    """The result of ``function`` for the one axis of operand 0 that a tensor names: of one type for all axes."""
+    """The result of ``function`` for the axis of operand 0 in a tensor. The result has the same type for all axes."""
     rank = node.rank()
     place = _front(node, scalar(node, in_dtype(axis, "int64")), rank)
     found = function(0)

@@ -1,8 +1,8 @@
-"""Reading operators on sequences and on optional values, both of which are gone from the program.
+"""Reading operators on sequences and on optional values. The program contains neither.
 
-A sequence of known length is a tuple of tensors while a model is read, so that a list that a loop fills is known when
-the loop is written out. Positions have to be known. An optional value is its value; one that is empty is an operand
-that is left out.
+A sequence of known length is a tuple of tensors while a model is read. So a list that a loop fills is known if the
+loop is unrolled. Positions must be known. An optional value is read as its value, and an empty one as an operand that
+is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .sizes import Sizes
 
 
 def _items(node: NodeImporter) -> list[Expr]:
-    """The tensors of the first operand, a sequence."""
+    """The tensors of operand 0, a sequence."""
     found = node.operand(0)
     if isinstance(found, Tuple):
         return list(found.fields)
@@ -28,7 +28,7 @@ def _items(node: NodeImporter) -> list[Expr]:
 
 
 def _place(node: NodeImporter, index: int, count: int, default: int) -> int:
-    """The position that operand ``index`` gives, from 0; it may be up to ``count`` - 1, counting from the end too."""
+    """The position in operand ``index``, from 0 to ``count`` - 1. The operand may also count from the end."""
     if not count:
         raise node.refuse("it takes an element of an empty sequence")
     given = node.number(index, "its position")
@@ -57,7 +57,7 @@ def _at(node: NodeImporter) -> Imported:
 @reads("SequenceInsert")
 def _insert(node: NodeImporter) -> Imported:
     items = _items(node)
-    # A position from the end names the element to stand before, so one more place is open than there are elements.
+    # A position from the end names the element before which to insert, so there is one more position than elements.
     given = node.number(2, "its position")
     place = len(items) if given is None else int(given)
     if not -len(items) <= place <= len(items):
@@ -83,7 +83,7 @@ def _concat(node: NodeImporter) -> Imported:
 
 
 def _unsplit(node: NodeImporter, items: list[Expr]) -> Expr | None:
-    """The tensor that was split into ``items``, in order, along the axis that joins them."""
+    """The tensor that was split into ``items``, in order, along the axis that joins them; None if there is none."""
     whole = items[0].tuple_value if items and isinstance(items[0], TupleGetItem) else None
     split = node.graph.builder.lookup_binding(whole) if isinstance(whole, Var) else None
     if not isinstance(split, Call) or split.op is not Op.get("relax.split"):

@@ -1,4 +1,4 @@
-"""Reading operators on shapes and arrangement, and those that make tensors."""
+"""Reading operators on shapes and arrangement, and operators that create tensors."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def _reshape(node: NodeImporter) -> Imported:
 
 
 def _resolved(node: NodeImporter) -> Expr:
-    """The sizes of a reshape, computed at run time, with those of 0 and -1 put in their place there."""
+    """The sizes of a reshape, computed at run time, with sizes of 0 and -1 replaced there."""
     sizes, x = in_dtype(node.operand(1), "int64"), node.operand(0)
     sizes = node.emit(sizes)
     length = node.shape(1)[0]
     shape = node.ty(0).shape
     if not node.flag("allowzero") and shape is not None:
-        # The operand's own size of each place, where it has one.
+        # The operand's own size at each position, if it has one.
         row = node.emit(Sizes.row((*shape, 0)).expression())
         places = ops.minimum(ops.arange(length, dtype="int64"), len(shape))
         sizes = node.emit(ops.where(ops.equal(sizes, 0), ops.take(row, places, axis=0), sizes))
@@ -95,7 +95,7 @@ def _resolved(node: NodeImporter) -> Expr:
 
 
 def _worked_out(node: NodeImporter, sizes: list[Dim]) -> Expr:
-    """The shape of a reshape whose operand's shape is known at run time only, with its -1 worked out there."""
+    """The shape of a reshape of an operand of unknown shape, with its -1 computed at run time."""
     total = node.emit(ops.size(node.operand(0)))
     rest = dim_product([size for size in sizes if not (isinstance(size, int) and size == -1)])
     divisor = const(np.asarray(rest, "int64")) if isinstance(rest, int) else Sizes.scalar(rest).expression()
@@ -124,7 +124,7 @@ def _squeeze(node: NodeImporter) -> Imported:
 
 
 def _axes_of_one(node: NodeImporter) -> list[int]:
-    """The axes of size 1. Raises `UnsupportedNodeError` where which these are is known at run time only."""
+    """The axes of size 1. Raises `UnsupportedNodeError` if these are known at run time only."""
     shape = node.ty(0).shape
     if shape is None:
         raise node.undecided("which axes have size 1 is known at run time only")
@@ -157,7 +157,7 @@ def _split(node: NodeImporter) -> tuple[Imported | None, ...]:
 
 
 def _constant_parts(node: NodeImporter, x: Constant, axis: int, count: int) -> tuple[Imported, ...]:
-    """A constant in parts of one size, the last one perhaps smaller, which are constants too."""
+    """A constant split into constant parts of equal size; the last one may be smaller."""
     size = x.data.shape[axis]
     step = -(-size // count)
     ends = [min(place * step, size) for place in range(count + 1)]
@@ -173,7 +173,7 @@ def _expand(node: NodeImporter) -> Imported:
         assert isinstance(shape.ty, ShapeType)
         if shape.ty.values is None:
             raise node.undecided("the rank of its result is known at run time only")
-        # Sizes of 1 leave the operand's own: a tensor of ones of the shape settles both ways of broadcasting.
+        # A size of 1 keeps the operand's own: a product with ones of the shape broadcasts in both directions.
         if is_float(node.dtype()) or is_integer(node.dtype()):
             return ops.multiply(x, ops.ones(shape, node.dtype()))
         return ops.logical_and(x, ops.ones(shape, "bool"))
@@ -194,7 +194,7 @@ def _tile(node: NodeImporter) -> Imported:
 
 
 def _tile_of_one_axis(node: NodeImporter) -> Imported:
-    """``Tile`` of opsets before 6, whose inputs 1 and 2 are one number of copies, and their axis."""
+    """``Tile`` of opsets before 6, whose inputs 1 and 2 are a number of copies and an axis."""
     count, axis = (int(node.number(index, name)) for index, name in ((1, "its copies"), (2, "its axis")))
     repeats = [1] * node.rank()
     repeats[axis] = count
@@ -239,7 +239,7 @@ def _constant_of_shape(node: NodeImporter) -> Imported:
 
 
 def _whole_number(node: NodeImporter, index: int) -> Dim | None:
-    """The number of operand ``index``, if it is a size or a whole number, or a floating one that is cast from such."""
+    """The number in operand ``index``, if it is a size, a whole number, or a float cast from a size; else None."""
     found = node.sizes(index)
     value = node.node.inputs[index]
     producer = None if value is None else value.producer()
@@ -298,7 +298,7 @@ def _pad(node: NodeImporter) -> Imported:
     mode = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
         node.attr("mode", "constant")
     ]
-    given = node.attr("pads", node.attr("paddings"))  # the second in opset 1
+    given = node.attr("pads", node.attr("paddings"))  # opset 1 calls them paddings
     if given is None and any(node.has(index) and node.array(index) is None for index in (1, 2, 3)):
         return run_time.pad(node, mode)
     pads = list(given) if given is not None else node.known_integers(1) or []
@@ -312,13 +312,13 @@ def _pad(node: NodeImporter) -> Imported:
         fill = node.number(2, "the number it pads with")
     x = node.operand(0)
     if mode == "circular" and min(widths, default=0) < 0:
-        # ONNX Runtime goes round on what is left when the ends are cut off.
+        # After cutting off the ends, ONNX Runtime wraps around what is left.
         x = node.emit(ops.nn.pad(x, [min(width, 0) for width in widths]))
         widths = [max(width, 0) for width in widths]
     return ops.nn.pad(x, widths, mode, float(fill))
 
 
-@reads("Slice", "DynamicSlice")  # the second is what ONNX tried before opset 10, which ONNX Runtime still runs
+@reads("Slice", "DynamicSlice")  # DynamicSlice was experimental before opset 10; ONNX Runtime still runs it
 def _slice(node: NodeImporter) -> Imported:
     rank = node.rank()
     begins, ends = (_bound(node, name, index) for name, index in (("starts", 1), ("ends", 2)))
@@ -343,7 +343,7 @@ def _bound(node: NodeImporter, name: str, index: int) -> list[Dim] | None:
 
 
 def _inside(node: NodeImporter, begin: Dim, end: Dim, axis: int, step: int) -> tuple[Dim, Dim]:
-    """Bounds as Python's slices take them: ONNX brings a start before the axis to its first element."""
+    """Bounds in the meaning of Python's slices: ONNX moves a start before the axis to its first element."""
     shape = node.ty(0).shape
     size = None if shape is None else shape[axis]
     if step < 0:

@@ -24,7 +24,7 @@ def _dft(node: NodeImporter) -> Imported:
 
 @reads("STFT")
 def _stft(node: NodeImporter) -> Imported:
-    """Frames of the signal, one ``frame_step`` after the other, each weighted by the window and transformed."""
+    """Frames of the signal, ``frame_step`` apart, each multiplied by the window and transformed."""
     step = node.number(1, "the step between its frames")
     window = node.optional(2)
     length: Dim | None = node.number(3, "the length of its frames")
@@ -39,13 +39,13 @@ def _stft(node: NodeImporter) -> Imported:
     if window is not None:
         weights = node.emit(ops.reshape(in_dtype(window, node.dtype()), [length, 1]))
         frames = node.emit(ops.multiply(frames, weights))
-    # A signal of an open number of parts is real where half of its spectrum is asked for.
+    # A signal with an unknown number of parts is taken as real if half of its spectrum is asked for.
     may_be_real = dims_equal(node.shape()[2], 2) is not True
     return ops.signal.dft(frames, None, 2, onesided=bool(node.attr("onesided", 1)) and may_be_real)
 
 
 def _framed(node: NodeImporter, size: Dim, step: int, length: int) -> Expr:
-    """The signal (batch, samples, parts) as (batch, frames, length, parts)."""
+    """The signal (batch, samples, parts) as frames (batch, frames, length, parts)."""
     count = floordiv(size - length, step) + 1
     starts = ops.expand_dims(ops.arange(PrimValue(count), dtype="int64") * step, 1)
     places = ops.reshape(starts + const(np.arange(length).reshape(1, length)), [count * length])

@@ -1,7 +1,7 @@
-"""Operators on tensors of sizes: computed as a model is read, so that no node of shape arithmetic is left over.
+"""Operators on tensors of sizes, computed when a model is read, so that no node of shape arithmetic is left.
 
-`on_sizes` computes a node whose operands are all known, if only by the names of sizes. It declines where the answer
-depends on what the sizes are; the operator is then read as any other, and computes at run time.
+`on_sizes` computes a node whose operands are all known, as numbers or as names of sizes. It declines if the result
+depends on the values of the sizes. The operator is then read like any other, and computes at run time.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 _Compute: TypeAlias = "Callable[[NodeImporter, list[_Array]], _Array | list[_Array]]"
 
 MOST_SIZES: Final = 64
-"""Tensors of more elements are no tensors of sizes."""
+"""Tensors of more elements are not taken as tensors of sizes."""
 
 
 class _UndecidedError(Exception):
-    """The answer depends on what the sizes are."""
+    """The result depends on the values of sizes."""
 
 
 def on_sizes(node: NodeImporter) -> tuple[Imported, ...] | None:
-    """The result of a node that computes on sizes; None where it has to be read as any other node.
+    """The result of a node that computes on sizes; None if it must be read like any other node.
 
-    Cost: linear in the operands, of which none has more than `MOST_SIZES` elements.
+    Cost: linear in the operands, none of which has more than `MOST_SIZES` elements.
     """
     compute = _COMPUTED.get(node.op_type) if not node.node.domain else None
     if compute is None or not node.is_of_sizes():
@@ -68,7 +68,7 @@ def on_sizes(node: NodeImporter) -> tuple[Imported, ...] | None:
 
 
 def _elements(node: NodeImporter, index: int) -> _Array | None:
-    """The elements of an operand: sizes, integers or truth values; None where they are not known."""
+    """The elements of an operand: sizes, integers or booleans; None if they are not known."""
     found = node.imported(index)
     if isinstance(found, Sizes):
         return found.array()
@@ -102,22 +102,22 @@ def _imported(array: _Array, dtype: str) -> Imported:
 
 
 def _applied(function: Callable[..., Any], *operands: _Array) -> _Array:
-    """``function`` of the elements of operands that broadcast."""
+    """``function`` of the elements of operands, which broadcast."""
     return np.asarray(np.frompyfunc(function, len(operands), 1)(*operands), dtype=object)
 
 
 def _each(function: Callable[..., Any]) -> _Compute:
-    """``function`` of the elements of all operands."""
+    """A rule that applies ``function`` to the elements of all operands."""
     return lambda _node, operands: _applied(function, *operands)
 
 
 def _folds(function: Callable[[Any, Any], Any]) -> _Compute:
-    """``function`` of the elements of any number of operands, from the left; one alone stays as it is."""
+    """A rule that applies ``function`` to any number of operands, from the left; a single operand is unchanged."""
     return lambda _node, operands: reduce(lambda first, second: _applied(function, first, second), operands)
 
 
 def _quotient(dividend: Dim, divisor: Dim) -> Dim:
-    """A quotient as ONNX rounds it, towards zero."""
+    """The quotient, rounded towards zero as in ONNX."""
     if isinstance(divisor, int) and divisor == 0:
         raise _UndecidedError
     exact = exact_divide(dividend, divisor)
@@ -164,7 +164,7 @@ def _equal(node: NodeImporter, operands: list[_Array]) -> _Array:
         return bool(found)
 
     def _is_negative_size(size: Dim, number: Dim) -> bool:
-        # Models compare the sizes of tensors with -1, which sums and differences of variables may well be.
+        # Models compare the sizes of tensors with -1. Such sizes are never negative, but sums and differences may be.
         return isinstance(number, int) and number < 0 and size in node.graph.sizes_of_tensors
 
     return _applied(same, *operands)
@@ -194,7 +194,7 @@ def _clip(node: NodeImporter, operands: list[_Array]) -> _Array:
 
 
 def _numbers(operand: _Array) -> tuple[int, ...]:
-    """The elements of an operand that says which elements or axes are meant."""
+    """The elements of an operand that selects elements or axes; they must be numbers."""
     values = operand.reshape(-1).tolist()
     if any(isinstance(value, SymExpr) for value in values):
         raise _UndecidedError
@@ -202,7 +202,7 @@ def _numbers(operand: _Array) -> tuple[int, ...]:
 
 
 def _listed(node: NodeImporter, name: str, operands: list[_Array], index: int) -> tuple[int, ...] | None:
-    """Integers that older opsets give as an attribute, newer ones as an operand; None where they are left out."""
+    """Integers, which are an attribute in older opsets and an operand in newer ones; None if they are left out."""
     given = node.attr(name)
     if given is not None:
         return tuple(given)
@@ -264,7 +264,7 @@ def _tile(node: NodeImporter, operands: list[_Array]) -> _Array:
 
 
 def _folded(function: Callable[..., Any]) -> _Compute:
-    """A reduction by ``function``."""
+    """A rule for a reduction by ``function``."""
     fold = np.frompyfunc(function, 2, 1)
 
     def compute(node: NodeImporter, operands: list[_Array]) -> _Array:
@@ -334,4 +334,4 @@ _COMPUTED: Final[dict[str, _Compute]] = {
     "Unsqueeze": lambda node, operands: np.expand_dims(operands[0], _listed(node, "axes", operands, 1) or ()),
     "Where": lambda node, operands: np.where(operands[0].astype(bool), operands[1], operands[2]),
 }
-"""For each operator that models compute sizes with, how it is computed."""
+"""The rule for each operator with which models compute sizes."""

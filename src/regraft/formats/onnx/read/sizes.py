@@ -1,7 +1,7 @@
-"""Tensors of sizes: small tensors of integers that are known as a model is read, if only by the names of sizes.
+"""Tensors of sizes: small integer tensors whose elements are known, as numbers or names, when a model is read.
 
-Models compute shapes by tensor operators. As long as all that goes in is known, they stay `Sizes`, and no binding is
-made for them; `importers.size_arithmetic` computes on them. Where one is needed as a tensor, `Sizes.expression` is it.
+Models compute shapes with tensor operators. While all operands are known, these are `Sizes` without bindings, and
+`importers.size_arithmetic` computes with them. If one is needed as a tensor, `Sizes.expression` makes it.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class Sizes:
 
     @classmethod
     def row(cls, values: Iterable[Dim], dtype: str = "int64") -> Sizes:
-        """A tensor of rank 1."""
+        """A vector of ``values``."""
         elements = tuple(values)
         return cls(elements, (len(elements),), dtype)
 
     @classmethod
     def scalar(cls, value: Dim, dtype: str = "int64") -> Sizes:
-        """A tensor of rank 0."""
+        """A scalar (rank 0)."""
         return cls((value,), (), dtype)
 
     @classmethod
     def of_array(cls, array: np.ndarray[Any, Any], dtype: str) -> Sizes:
-        """A tensor of the elements of an array of dims."""
+        """A tensor with the elements of an array of dims."""
         return cls(tuple(array.reshape(-1).tolist()), array.shape, dtype)
 
     @property
     def is_known(self) -> bool:
-        """True if no size variable is in it."""
+        """True if it contains no size variable."""
         return not any(isinstance(value, SymExpr) for value in self.values)
 
     @property
@@ -59,11 +59,11 @@ class Sizes:
         return array.reshape(self.shape)
 
     def constant(self) -> Constant:
-        """The tensor, which must be known."""
+        """The tensor as a constant; it must be known."""
         return const(np.asarray(self.values, dtype=self.dtype).reshape(self.shape), self.dtype)
 
     def expression(self) -> Expr:
-        """The tensor itself."""
+        """The tensor as an expression."""
         if self.is_known:
             return self.constant()
         tensor = self._row_expression()
@@ -74,7 +74,7 @@ class Sizes:
         return tensor if self.dtype == "int64" else ops.astype(tensor, self.dtype)
 
     def _row_expression(self) -> Expr:
-        # A shape has no negative sizes, so those that are known to be are put between what shapes give.
+        # A shape has no negative sizes, so known negative numbers are constants between the parts from shapes.
         parts: list[tuple[bool, list[Dim]]] = []
         for value in self.values:
             negative = isinstance(value, int) and value < 0
@@ -92,5 +92,5 @@ _NO_NAMES: Final = frozenset({"none", "null", "nan", "unk", "unknown", "undefine
 
 
 def is_size_name(text: str) -> bool:
-    """True if what a file calls a size is a name, by which sizes that have it are one; ONNX Runtime asks for none."""
+    """True if a file's text for a size is a name, so that sizes of this name are equal; ONNX Runtime needs no names."""
     return any(letter.isalpha() for letter in text) and text.strip().lower() not in _NO_NAMES

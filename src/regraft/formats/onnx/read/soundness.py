@@ -1,8 +1,8 @@
-"""True if a model's message is sound: what is asked of it before anything is made of it.
+"""The checks of a model's message before it is read.
 
-A message that parses may still say anything: constants whose bytes do not fit their shape, names that are no text,
-functions that call themselves, or each other twice, thirty deep. All of it is found here, so that the rest of the room
-can rely on what it reads.
+A message that can be parsed may still contain anything: constants whose bytes do not fit their shape, names that are
+not text, functions that call themselves, or functions that call each other twice, thirty deep. All of this is found
+here, so that the other readers can rely on the message.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ..scopes import scopes, with_bodies
 
 _MOST_BYTES: Final = 2**63 - 1
 _MOST_AXES: Final = 64
-"""The most axes that a NumPy array has."""
+"""The most axes of a NumPy array."""
 _MOST_OF_AN_OPSET: Final = 2**31 - 1
-"""The greatest version that onnx can look up."""
+"""The largest version that onnx can look up."""
 _MOST_INLINED: Final = 1 << 15
 _MOST_FOR_A_NODE: Final = 64
-"""The functions of a model may expand to so many nodes, or to so many for each node that it has; a few kilobytes could
-otherwise stand for any number."""
+"""The functions of a model may expand to so many nodes, or to so many for each node of the file. Without a bound, a few
+kilobytes could expand to any number."""
 
 
 def check_message(proto: onnx.ModelProto, where: str) -> None:
-    """Raise `ConvertError`, naming ``where``, unless ``proto`` is sound. Cost: linear in it without its constants."""
+    """Raise `ConvertError`, naming ``where``, unless ``proto`` is sound. Cost: linear in its size without constants."""
     for imported in (one for scope in (proto, *proto.functions) for one in scope.opset_import):
         if not 0 <= imported.version <= _MOST_OF_AN_OPSET:
             domain = imported.domain or "ai.onnx"
@@ -51,7 +51,7 @@ def check_message(proto: onnx.ModelProto, where: str) -> None:
 
 
 def _names(scope: Any) -> Iterator[Any]:
-    """The names in a graph or function; one that is no text comes as bytes."""
+    """The names in a graph or function. A name that is not text is bytes."""
     yield scope.name
     if isinstance(scope, onnx.GraphProto):
         for port in (*scope.input, *scope.output, *scope.value_info):
@@ -69,11 +69,11 @@ _WHOLE_VALUES: Final = {
     onnx.AttributeProto.SPARSE_TENSOR: "sparse_tensor",
     onnx.AttributeProto.TYPE_PROTO: "tp",
 }
-"""The fields of those kinds of attributes whose values are messages."""
+"""The fields for the kinds of attributes whose values are messages."""
 
 
 def _check_attributes(node: onnx.NodeProto, where: str) -> None:
-    """Raise unless each attribute says of what kind its value is; one of a kind that has no default has a value."""
+    """Raise unless each attribute states the kind of its value, and has a value if its kind has no default."""
     for attribute in node.attribute:
         field = _WHOLE_VALUES.get(attribute.type)
         is_empty = field is not None and not attribute.HasField(field)
@@ -112,7 +112,7 @@ def _check_tensor(tensor: onnx.TensorProto, where: str) -> None:
         bits = 8 if dtype == ir.DataType.STRING else dtype.bitwidth
     except (ValueError, TypeError) as error:
         raise _damaged(f"{place}: {tensor.data_type} is no type of elements") from error
-    # NumPy takes an axis without elements for one of size 1 here.
+    # NumPy counts an axis without elements as size 1 here.
     if any(size < 0 for size in shape) or prod(size or 1 for size in shape) * ceil(bits / 8) > _MOST_BYTES:
         raise _damaged(f"{place}: {shape} is no shape")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -137,14 +137,14 @@ def _damaged(what: str) -> ConvertError:
 
 
 def _field_of(dtype: ir.DataType) -> str:
-    """The field of a tensor's message in which numbers of that type stand."""
+    """The field of a tensor's message that holds numbers of that type."""
     if dtype.name in ("UINT32", "UINT64"):
         return "uint64_data"
     return _IN_FIELDS.get(dtype.name) or _PAIRS.get(dtype.name) or "int32_data"
 
 
 def _check_functions(proto: onnx.ModelProto, where: str) -> None:
-    """Raise unless the functions of a model end, and within a bound."""
+    """Raise unless the functions of a model end, and expand to a bounded number of nodes."""
     if not proto.functions:
         return
     functions = {(one.domain, one.name, one.overload): one for one in proto.functions}

@@ -1,4 +1,4 @@
-"""Sparse constants of a model as the dense ones that everything else reads, and sparse attributes as texts."""
+"""Sparse constants of a model as dense ones, and sparse attributes as texts."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from ..sparse_attributes import KINDS, as_text
 
 _STANDARD: Final = ("", "ai.onnx")
 _MOST_BYTES: Final = 1 << 28
-"""The largest dense tensor that is made of a sparse one: a few bytes may stand for any number of zeros."""
+"""The largest dense tensor that is made of a sparse one. A few bytes may stand for any number of zeros."""
 
 
 def with_dense_constants(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """``proto`` without sparse constants: itself where there are none, else a copy.
+    """``proto`` without sparse constants: itself if it has none, else a copy.
 
-    Sparse attributes of nodes of other domains are texts there, which stand for them.
-
-    Raises `ConvertError` for one that is damaged, or whose dense form takes more than 256 MB.
+    In the copy, sparse attributes of nodes of other domains are replaced by texts that stand for them.
+    Raises `ConvertError` for a constant that is damaged, or whose dense form takes more than 256 MB.
     """
     if not any(_has_sparse(graph) for graph in scopes(proto)):
         return proto
@@ -56,7 +55,7 @@ def _dense(sparse: onnx.SparseTensorProto, name: str) -> onnx.TensorProto:
     shape = [int(size) for size in sparse.dims]
     try:
         values, places = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
-    except Exception as error:  # onnx raises whatever its parts raise
+    except Exception as error:  # onnx raises errors of many kinds
         raise ConvertError(f"constant {name}: the sparse tensor is damaged: {error}") from error
     if prod(shape) * values.itemsize > _MOST_BYTES:
         raise ConvertError(f"constant {name}: a sparse tensor of shape {shape} is too large to be read as a dense one")

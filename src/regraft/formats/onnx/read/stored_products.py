@@ -1,7 +1,7 @@
-"""Reading products with weights that are stored in blocks of a few bits, with a scale each: ``MatMulNBits``.
+"""Reading products with weights in blocks of a few bits, each with a scale: ``MatMulNBits``.
 
-Where a runtime may round the other side to bytes it is one operator, `matmul_blocks`. Else the weights are dequantized
-and turned, as ``DequantizeLinear`` of blocks in front of a product is read.
+If a runtime may round the other operand to bytes, it is one operator, `matmul_blocks`. Otherwise the weights are
+dequantized and transposed, in the form of a blocked ``DequantizeLinear`` before a product.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ....ir.tensor_data import TensorData
 from .importing import Imported, NodeImporter, reads
 
 _ROUNDED_TO_BYTES = 4
-"""The accuracy level at which ONNX Runtime rounds the other side to bytes."""
+"""The accuracy level at which ONNX Runtime rounds the other operand to bytes."""
 
 
 class _Blocks(NamedTuple):
-    """Weights (``rows``, ``columns``): each column in ``blocks`` of ``size`` numbers of ``bits`` bits."""
+    """Weights (``rows``, ``columns``); each column has ``blocks`` blocks of ``size`` numbers of ``bits`` bits."""
 
     rows: int
     columns: int
@@ -49,9 +49,9 @@ def _matmul_nbits(node: NodeImporter) -> Imported:
 
 
 def _order(node: NodeImporter, stored: _Blocks) -> np.ndarray | None:
-    """The order of the rows in which those of a block stand together; None where they do as they are.
+    """The order of the rows in which each block is consecutive; None if it is the given order.
 
-    Raises `UnsupportedNodeError` for blocks that have other than their number of rows.
+    Raises `UnsupportedNodeError` for blocks with too many or too few rows.
     """
     if not node.has(4):
         return None
@@ -106,7 +106,7 @@ def _codes(data: TensorData, stored: _Blocks, order: np.ndarray | None) -> Const
 
 
 def _zeros(data: TensorData | None, stored: _Blocks) -> Constant:
-    """The codes that stand for 0, one for each block: in bytes as the codes are, a number each, or the middle."""
+    """The zero points by block: packed like the codes, one number each, or by default the middle code."""
     if data is None:
         return const(np.full((stored.columns, stored.blocks), 2 ** (stored.bits - 1)), f"uint{stored.bits}")
     if data.dtype != "uint8":

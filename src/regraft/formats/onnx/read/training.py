@@ -1,8 +1,8 @@
-"""Reading steps of training: the optimizers of the domain ``ai.onnx.preview.training``, as arithmetic.
+"""Reading training steps: the optimizers of the domain ``ai.onnx.preview.training``, as arithmetic.
 
-A node takes a rate, the number of steps so far, and then tensors in groups of equal length: those that are trained,
-their gradients, and what is kept of the steps before. It gives the trained tensors anew, and then what is kept. The
-formulas are those of ONNX's definitions of the operators.
+A node takes a rate, the number of previous steps, and then groups of equally many tensors: the trained tensors, their
+gradients, and the state of the optimizer. It returns the new trained tensors, and then the new state. The formulas are
+those of ONNX's definitions of the operators.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DOMAIN = "ai.onnx.preview.training"
 def _stepped(
     node: NodeImporter, groups: int, formula: Callable[..., tuple[ProgramArray, ...]]
 ) -> tuple[Imported | None, ...]:
-    """``formula`` of the rate, the count and one tensor of each group, for all of them; results in groups, too."""
+    """``formula`` of the rate, the count and one tensor of each group, for each tensor; results are grouped alike."""
     count, rest = divmod(len(node.node.inputs) - 2, groups)
     if rest or count < 1:
         raise node.refuse(f"its inputs are no {groups} groups of tensors of equal length behind the rate and the count")
@@ -37,7 +37,7 @@ def _root(x: ProgramArray) -> ProgramArray:
 
 
 def _later(count: ProgramArray, later: ProgramArray, first: ProgramArray) -> ProgramArray:
-    """``later``, but ``first`` in the first step."""
+    """``later``, except in the first step, which uses ``first``."""
     return count.made(ops.where((count > 0).expr, later.expr, first.expr))
 
 

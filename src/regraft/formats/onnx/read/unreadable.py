@@ -1,4 +1,4 @@
-"""The nodes of a model that no reader takes, found before it is read, so that one error lists them all."""
+"""The nodes of a model that no reader accepts, found before the model is read, so that one error lists them all."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .refused import REFUSED
 
 
 def unreadable(graph: ir.Graph, opset: int, imports: Mapping[str, int], carries: bool) -> list[str]:
-    """The nodes of operators that are neither in the table nor defined by a function, by name.
+    """The nodes of operators that are neither in the table nor defined by a function, each with its reason.
 
-    ``carries``: whether those of ONNX itself are carried instead.
+    With ``carries``, nodes of ONNX itself are carried instead, if they are valid.
     """
     lines: list[str] = []
     for node in graph.all_nodes():
@@ -40,11 +40,11 @@ def _has_function(node: ir.Node, imports: Mapping[str, int]) -> bool:
 
 
 def first_name(node: ir.Node) -> str:
-    """The name of the first result that has one."""
+    """The name of the first result that has a name."""
     return next((value.name for value in node.outputs if value.name), "")
 
 
 def place_of(node: ir.Node) -> str:
-    """A node as errors name it."""
+    """The text for a node in errors."""
     domain = f"{node.domain}." if node.domain not in STANDARD else ""
     return f"{domain}{node.op_type} (node {node.name or first_name(node) or 'without a name'})"

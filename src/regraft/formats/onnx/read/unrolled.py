@@ -1,9 +1,9 @@
-"""Loops of a model written out, step by step: those of one step at most, and those that no loop here can be.
+"""Unrolled loops of a model: loops of at most one step, and those that no loop of the language can express.
 
-These are loops that carry sequences, and bodies whose nodes need sizes that only the steps tell. The number of steps
-has to be known, from the model or from the sizes of what is scanned. A `Loop` of a known number of steps at most, which
-goes on as long as a condition holds that is computed at run time, runs all of them and keeps the state of the last one
-that counts. Anything else is refused with its reason.
+These are loops that carry sequences, and bodies whose nodes need sizes that are known in each step only. The number of
+steps must be known, from the model or from the sizes of scanned operands. A `Loop` may have a known limit and a
+condition that is computed at run time: then all steps up to the limit run, and the state of the last step that counts
+is kept. Anything else is refused with its reason.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .run_time import scalar
 from .sizes import Sizes
 
 MOST_STEPS = 512
-"""Loops of more steps are refused: a program that long is of no use to anybody."""
+"""Loops of more steps are refused, because such a long program is of no use."""
 
 
 class ScanForm(NamedTuple):
-    """The attributes of a `Scan`: the axis and direction of each input that it goes along, and of each stack."""
+    """The attributes of a `Scan`: the axis and direction of each scanned input, and of each stacked output."""
 
     body: ir.Graph
     axes: tuple[int, ...]
@@ -37,19 +37,19 @@ class ScanForm(NamedTuple):
 
 
 def as_expression(value: Imported) -> Expr:
-    """A value as an expression, sizes as the tensor of them."""
+    """A value as an expression; sizes become a tensor."""
     return value.expression() if isinstance(value, Sizes) else value
 
 
 def boolean(value: Imported) -> bool | None:
-    """The truth value that a constant holds; None for what is computed at run time."""
+    """The boolean in a constant; None if it is computed at run time."""
     if isinstance(value, Constant) and value.data.size == 1:
         return bool(value.data.numpy().reshape(())[()])
     return None
 
 
 def _stacked(node: NodeImporter, rows: Sequence[Imported], formal: ir.Value, axis: int = 0) -> Expr:
-    """The results of the steps along a new axis; ``formal`` is the body's output, which tells the type of no steps."""
+    """The results of the steps along a new axis. ``formal``, the body's output, gives the type if there are no steps."""
     if rows:
         exprs = [node.emit(as_expression(row)) for row in rows]
         return node.emit(ops.stack(exprs, axis=axis))
@@ -65,7 +65,7 @@ def _stacked(node: NodeImporter, rows: Sequence[Imported], formal: ir.Value, axi
 
 
 def _most_steps(node: NodeImporter) -> int | None:
-    """The number of steps after which a `Loop` ends at the latest; None without one."""
+    """The largest number of steps of a `Loop`; None if it has no limit."""
     if not node.has(0):
         return None
     known = node.sizes(0)
@@ -75,7 +75,7 @@ def _most_steps(node: NodeImporter) -> int | None:
 
 
 def _chosen(node: NodeImporter, alive: Expr, new: Imported, old: Imported) -> Expr:
-    """The state after a step that counts only where ``alive`` holds."""
+    """The state after a step that counts only if ``alive`` is true."""
     after, before = (node.emit(as_expression(value)) for value in (new, old))
     if after.ty != before.ty or not isinstance(after.ty, TensorType):
         raise node.refuse(
@@ -86,7 +86,7 @@ def _chosen(node: NodeImporter, alive: Expr, new: Imported, old: Imported) -> Ex
 
 
 def loop_written_out(node: NodeImporter) -> tuple[Imported | None, ...]:
-    """The results of a `Loop`, its steps one after another."""
+    """The results of a `Loop`, unrolled."""
     body: ir.Graph = node.attr("body")
     limit = _most_steps(node)
     state = [node.imported(index) for index in range(2, len(node.node.inputs))]
@@ -126,7 +126,7 @@ def loop_written_out(node: NodeImporter) -> tuple[Imported | None, ...]:
 
 
 def scan_written_out(node: NodeImporter, operands: Sequence[Expr], form: ScanForm, steps: int) -> tuple[Imported, ...]:
-    """The results of a `Scan` over ``operands``, its ``steps`` one after another."""
+    """The results of a `Scan` over ``operands``, unrolled to ``steps`` steps."""
     if steps > MOST_STEPS:
         raise node.refuse(f"it makes {steps} steps; at most {MOST_STEPS} are supported")
     count = len(form.axes)

@@ -1,7 +1,7 @@
-"""Dtypes that a model does not state but that ONNX tells: an operator's values of one type variable have one dtype.
+"""Dtypes that a model does not state but ONNX implies: an operator's values of one type variable have one dtype.
 
-A foreign node says nothing about what it gives. The nodes around it do: a sum with a float32 weight has a float32
-operand, and so has each value that reaches an output of float32 through nodes which keep the dtype.
+A foreign node does not state the dtype of its results, but the nodes around it do. An operand of a sum with a float32
+weight is float32, and so is each value that reaches a float32 output through nodes that keep the dtype.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..element_types import TENSOR_TYPES
 
 
 def untold_dtypes(graph: ir.Graph, opset: int, imports: Mapping[str, int]) -> dict[ir.Value, ir.DataType]:
-    """The dtypes of values of ``graph`` that state none, as far as its nodes tell them. Cost: linear in its size."""
+    """The dtypes that the nodes of ``graph`` imply for values without a stated one. Cost: linear in its size."""
     parents: dict[object, object] = {}
 
     def root(key: object) -> object:
@@ -50,7 +50,7 @@ def _stated(value: ir.Value) -> ir.DataType | None:
 
 
 def _kinds(node: ir.Node, opset: int, imports: Mapping[str, int]) -> Iterator[tuple[ir.Value, object]]:
-    """The values that a node reads and gives, each with its kind: a type, or a key of the values that are of one."""
+    """The values that a node reads and writes, each with its dtype or a key shared by values of the same dtype."""
     if node.op_type == "If" and not node.domain:
         for body in bodies_of(node):
             for outer, inner in zip(node.outputs, body.outputs, strict=False):

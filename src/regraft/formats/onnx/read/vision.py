@@ -10,7 +10,7 @@ from .importing import Imported, NodeImporter, in_dtype, reads
 
 
 def _corners(node: NodeImporter) -> Expr:
-    """Boxes given by their centers (x, y, width, height) as two corners (y, x, y, x)."""
+    """Boxes (center x, center y, width, height) as two corners (y, x, y, x)."""
     boxes = node.operand(0)
 
     def column(place: int) -> Expr:
@@ -39,7 +39,7 @@ def _roi_align(node: NodeImporter) -> Imported:
     data, rois = node.operand(0), node.operand(1)
     numbers = node.emit(ops.expand_dims(in_dtype(node.operand(2), node.dtype(1)), 1))
     mode = node.attr("mode", "avg")
-    # Until opset 16 a region's elements were always at the corners of pixels.
+    # Before opset 16, the samples of a region were always at the corners of pixels.
     coordinates = node.attr("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "")
     return ops.vision.roi_align(
         data,

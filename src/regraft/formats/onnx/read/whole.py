@@ -1,7 +1,7 @@
-"""Nodes of ONNX's own operators that cannot be read, carried as they are: foreign calls that only the way back knows.
+"""Nodes of ONNX's own operators that cannot be read, carried as foreign calls that only the ONNX writer understands.
 
-The type of a result is what the model states or ONNX infers, and may stay unknown. The bodies of a node stand in
-attributes, as the bytes of their graphs; what these read from around them becomes operands of the call.
+The type of a result is what the model states or ONNX infers, and may be unknown. The bodies of a node are attributes:
+the bytes of their graphs. Values that the bodies read from around them become operands of the call.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from .refused import REFUSED
 
 _STANDARD: Final = ("", "ai.onnx")
 _MOST_BYTES: Final = 1 << 22
-"""Bodies of more bytes, with constants of their own, would make programs that nobody can print."""
+"""Larger bodies, with constants of their own, would make programs that cannot be printed."""
 _TAKEN: Final = ("ty_args", CAPTURED)
-"""The names that a foreign call has for other things than attributes."""
+"""The names that a foreign call uses for other things than attributes."""
 _OF_ONE_RANK: Final = frozenset({"ConvTranspose", "DeformConv", "MaxUnpool", "Pad", "TensorScatter"})
-"""Operators whose result has the rank of the first operand, sizes unknown or not."""
+"""Operators whose result has the rank of operand 0, even if its sizes are unknown."""
 _RANKS: Final = {"MelWeightMatrix": 2, "STFT": 4}
 
 
 def can_be_whole(node: ir.Node, opset: int) -> bool:
-    """True if ``node`` is one of ONNX's own domain that is valid, as of ``opset``."""
+    """True if ``node`` is a valid node of ONNX's own domain in ``opset``."""
     if node.domain not in _STANDARD or not onnx.defs.has(node.op_type, max_inclusive_version=opset):
         return False
     context = onnx.checker.DEFAULT_CONTEXT.__class__()
     context.ir_version, context.opset_imports = onnx.IR_VERSION, {"": opset}
-    if bodies_of(node):  # what they read from around them is none of the checker's knowledge
+    if bodies_of(node):  # the checker does not know the values that they read from around them
         return True
     try:
         onnx.checker.check_node(ir.to_proto(node), context)
@@ -58,14 +58,14 @@ def can_be_whole(node: ir.Node, opset: int) -> bool:
 
 
 def is_random(node: ir.Node) -> bool:
-    """True if each run of a node, or of one in its bodies, gives other values: then it is not shared or left out."""
+    """True if a node, or one in its bodies, gives different values in each run: it must not be shared or removed."""
     if node.domain in _STANDARD and (node.op_type == "Dropout" or "random" in REFUSED.get(("", node.op_type), "")):
         return True
     return any(is_random(inner) for body in bodies_of(node) for inner in body)
 
 
 def read_whole(node: NodeImporter, reason: UnsupportedNodeError) -> tuple[Expr | None, ...]:
-    """The results of a node as a call of its operator. Raises ``reason`` where the node cannot be carried."""
+    """The results of a node as a call of its operator. Raises ``reason`` if the node cannot be carried."""
     if not can_be_whole(node.node, node.opset):
         raise reason
     try:
@@ -91,7 +91,7 @@ def read_whole(node: NodeImporter, reason: UnsupportedNodeError) -> tuple[Expr |
 
 
 def carried_attributes(node: NodeImporter) -> dict[str, Any]:
-    """The attributes of ``node`` as a call holds them, bodies included. Raises `ConvertError` for too large ones."""
+    """The attributes of ``node`` as a call holds them, including bodies. Raises `ConvertError` for too large ones."""
     found: dict[str, Any] = {}
     for name, attribute in node.node.attributes.items():
         if name.isidentifier() and not iskeyword(name) and name not in _TAKEN:
@@ -115,7 +115,7 @@ def _carried(node: NodeImporter, attribute: ir.Attr) -> Any:
 
 
 def _carried_body(node: NodeImporter, name: str, body: ir.Graph) -> str:
-    """A body with the versions of the operators in it."""
+    """A body with the versions of its operators, as text."""
     domains = {"", *(each.domain for each in ir.traversal.RecursiveGraphIterator(body))}
     versions = {domain: node.graph.version_of(domain) for domain in sorted(domains)}
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
@@ -141,7 +141,7 @@ def captured_values(node: ir.Node) -> dict[str, ir.Value]:
 
 
 def _types(node: NodeImporter) -> list[TensorType]:
-    """The types of the results that are asked for: as stated, else as ONNX infers them, else unknown."""
+    """The types of the results that are named: as stated, else as ONNX infers them, else unknown."""
     outputs = list(node.node.outputs)
     while outputs and not outputs[-1].name:
         outputs.pop()
@@ -172,14 +172,14 @@ def _type(node: NodeImporter, value: ir.Value, inferred: onnx.TypeProto | None) 
 
 
 def _defined_rank(node: NodeImporter) -> int:
-    """The rank of a result that ONNX defines without its inference telling it; -1 for other operators."""
+    """The rank of a result that ONNX defines but does not infer; -1 for other operators."""
     if node.op_type in _OF_ONE_RANK and node.ty(0).ndim >= 0:
         return node.ty(0).ndim
     return _RANKS.get(node.op_type, -1)
 
 
 def _inferred(node: NodeImporter) -> dict[str, onnx.TypeProto]:
-    """The types that ONNX infers for the results from those of the operands, as far as it can."""
+    """The types that ONNX can infer for the results from the types of the operands."""
     if bodies_of(node.node):
         return {}
     given: dict[str, onnx.TypeProto] = {}
@@ -189,7 +189,7 @@ def _inferred(node: NodeImporter) -> dict[str, onnx.TypeProto]:
     try:
         schema: Any = onnx.defs.get_schema(node.op_type, node.opset, "")
         return onnx.shape_inference.infer_node_outputs(schema, ir.to_proto(node.node), given)
-    except Exception as error:  # onnx raises whatever its parts raise
+    except Exception as error:  # onnx raises errors of many kinds
         if all(kind.tensor_type.elem_type for kind in given.values()):
             raise ConvertError(f"{node.op_type} does not fit its operands: {error}") from error
         return {}
