@@ -416,7 +416,7 @@ class GraphImporter:
         return found
 
     def body(self, graph: ir.Graph, operands: Sequence[Var] = (), given: Sequence[Imported] = ()) -> SeqExpr:
-        """The body of a branch or a loop, in blocks of its own. It gives a tuple of its outputs, or the only one of a branch.
+        """The body of a branch or a loop, in blocks of its own: a tuple of its outputs, or a branch's only output.
 
         ``operands`` are new variables for the last inputs of ``graph``; ``given`` are the values of those before them.
         """

@@ -49,7 +49,7 @@ def boolean(value: Imported) -> bool | None:
 
 
 def _stacked(node: NodeImporter, rows: Sequence[Imported], formal: ir.Value, axis: int = 0) -> Expr:
-    """The results of the steps along a new axis. ``formal``, the body's output, gives the type if there are no steps."""
+    """The results of the steps along a new axis. ``formal``, the body's output, gives the type if there is no step."""
     if rows:
         exprs = [node.emit(as_expression(row)) for row in rows]
         return node.emit(ops.stack(exprs, axis=axis))
