@@ -1,7 +1,7 @@
 """A decoder on ONNX Runtime, step by step, with its cache in memory that is bound to the session.
 
-Where the program has room for a longest text, the cache that comes in and the one that goes out are one memory, in
-which a step writes its own rows. Else each step gives a longer cache, which the next one takes without a copy.
+If the program has room for a longest text, the cache is the same memory before and after a step, and a step writes its
+own rows there. Otherwise each step returns a longer cache, which the next step takes without a copy.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from .errors import ExecutionError
 from .onnxruntime_engine import as_ort_value, open_function
 
 Kept: TypeAlias = tuple[int, int, tuple[int, ...]]
-"""The places of what is kept of a text among parameters and among results, and its shape before the first token."""
+"""The positions of a cache or state among parameters and among results, and its shape before the first token."""
 
 
 class Roles(NamedTuple):
-    """The parameters and results of a decoder, by their places.
+    """The parameters and results of a decoder, by their positions.
 
-    ``caches``: keys and values, whose shapes have no rows, or room for those of a longest text; several results may be
-    of one parameter then. ``states``: what has one size whatever the text is, and begins with zeros. ``total``: an
-    int32 scalar, how many tokens there are after a step; ``mask`` and ``positions``:
-    ones for all tokens, and the places of the new ones, both (texts, tokens) of int64; ``texts``: how many are read
-    together, all of one length; ``at_once``: the tokens that each step takes; ``vocabulary``: the number of tokens that
-    there are logits for; ``read_again_after``: the length of a text beyond which all of it is read anew. None where
-    there is none, for any number of tokens, and where the number is not known.
+    ``caches`` are keys and values, whose shapes have no rows, or room for a longest text; then several results may
+    belong to one parameter. ``states`` have the same size for any text, and begin as zeros. ``total`` is an int32
+    scalar, the number of tokens after a step. ``mask`` holds ones for all tokens and ``positions`` the positions of the
+    new ones, both (texts, tokens) of int64. ``texts`` is the number of texts that are read together, all of one length.
+    ``at_once`` is the number of tokens that each step takes, None for any number. ``vocabulary`` is the number of
+    tokens with logits, None if unknown. ``read_again_after`` is the text length beyond which the whole text is read
+    again. Other roles are None if there is no such parameter.
     """
 
     ids: int
@@ -45,12 +45,12 @@ class Roles(NamedTuple):
 
     @property
     def longest(self) -> int | None:
-        """The number of tokens that there is room for; None where the cache grows."""
+        """The number of tokens that there is room for; None if the cache grows."""
         return (self.caches[0][2][2] or None) if self.caches else None
 
 
 class _Bound(NamedTuple):
-    """A step whose inputs and results stay bound, to be run again: its own are written and read where they lie."""
+    """A step whose inputs and results stay bound, to be run again: its arrays are written and read in place."""
 
     binding: Any
     ids: np.ndarray
@@ -59,7 +59,7 @@ class _Bound(NamedTuple):
 
 
 class DecoderSession:
-    """A decoder and the text that it has seen, or the texts that it has seen together."""
+    """A decoder and the text that it has read so far, or several texts that it reads together."""
 
     def __init__(self, module: IRModule, name: str, roles: Roles, *, threads: int | None = None) -> None:
         self._session: Final = open_function(module, name, threads=threads)
@@ -69,7 +69,7 @@ class DecoderSession:
         self._bound: _Bound | None = None
         self._text: np.ndarray = np.zeros((roles.texts, 0), np.int64)
         self.length = 0
-        """The number of tokens that it has seen."""
+        """The number of tokens that it has read."""
         self.reset()
 
     def reset(self) -> None:
@@ -79,8 +79,9 @@ class DecoderSession:
         self._kept = {place: as_ort_value(np.zeros(shape, np.float32), _FLOAT) for place, _, shape in kept}
 
     def fill(self, kept: Sequence[np.ndarray], length: int) -> None:
-        """Go on from what was computed elsewhere: keys and values, (texts, heads, ``length``, size), and states, in the
-        order of their parameters."""
+        """Continue from values computed elsewhere: keys and values, (texts, heads, ``length``, size), and states, in
+        the order of their parameters.
+        """
         self.reset()
         self.length = length
         rooms = {place for place, _, _ in self.roles.caches}
@@ -92,10 +93,9 @@ class DecoderSession:
             self._kept[place] = as_ort_value(filled, _FLOAT)
 
     def step(self, ids: Sequence[int]) -> np.ndarray:
-        """The logits (tokens, vocabulary) after each of ``ids``, which follow what was seen before of the one text.
+        """The logits (tokens, vocabulary) after each of ``ids``, which continue the text of a decoder of one text.
 
-        Raises `ExecutionError` where there is no room for them, and for what ONNX Runtime raises. Cost: that of the
-        program.
+        Raises `ExecutionError` if there is no room for them, and for ONNX Runtime's errors. Cost: that of the program.
         """
         return self.step_together([ids])[0]
 
@@ -130,7 +130,7 @@ class DecoderSession:
             binding.bind_ortvalue_input(name, as_ort_value(array, kind))
         for place, one in self._kept.items():
             binding.bind_ortvalue_input(inputs[place][0], one)
-        # What has room is written where it lies; all else is other memory, which the next step reads.
+        # A cache with room is written in place; other results get new memory, which the next step reads.
         others = roles.states if roles.longest is not None else (*roles.caches, *roles.states)
         for result in (roles.logits, *[result for _, result, _ in others]):
             binding.bind_output(outputs[result][0], "cpu")
@@ -140,7 +140,7 @@ class DecoderSession:
         logits, *after = binding.get_outputs()
         self._kept |= {place: one for (place, _, _), one in zip(others, after, strict=False)}
         found = logits.numpy()
-        is_usual = given.shape[1] == (roles.at_once or 1)  # A prompt comes once, and its logits are many.
+        is_usual = given.shape[1] == (roles.at_once or 1)  # A prompt is read once, and its logits are many.
         if is_usual and not others and arrays.keys() <= {roles.ids, roles.total}:
             place = None if roles.total is None else arrays[roles.total]
             self._bound = _Bound(binding, given, place, np.empty_like(found))
@@ -148,7 +148,7 @@ class DecoderSession:
         return found
 
     def _inputs(self, given: np.ndarray, total: int) -> dict[int, np.ndarray]:
-        """The inputs of a step beside what is kept, by the places of its parameters."""
+        """The inputs of a step other than caches and states, by the positions of their parameters."""
         roles, arrays = self.roles, {self.roles.ids: given}
         if roles.total is not None:
             arrays[roles.total] = np.asarray(total, np.int32)
@@ -159,7 +159,7 @@ class DecoderSession:
         return arrays
 
     def _run_again(self, bound: _Bound, given: np.ndarray, total: int) -> np.ndarray:
-        """The logits of a step like the last one, whose inputs and results stay where they are bound."""
+        """The logits of a step like the last one, with the same bound inputs and results."""
         bound.ids[...] = given
         if bound.total is not None:
             bound.total[...] = total
@@ -174,7 +174,7 @@ class DecoderSession:
             raise ExecutionError(f"tokens {self.length} to {total - 1} of the text: {error} ({hint})") from error
 
     def _is_read_again(self, count: int) -> bool:
-        """True if ``count`` more tokens bring the text, all of which is known, over the length that changes it."""
+        """True if ``count`` more tokens extend the text, all of which is known, beyond ``read_again_after``."""
         last = self.roles.read_again_after
         is_known = self._text.shape[1] == self.length > 0 and self.roles.at_once is None
         return last is not None and is_known and self.length <= last < self.length + count
@@ -191,4 +191,4 @@ class DecoderSession:
 
 
 _FLOAT: Final = 1
-"""float32, as ONNX numbers it."""
+"""ONNX's number for float32."""

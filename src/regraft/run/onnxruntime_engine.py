@@ -1,7 +1,7 @@
 """The default engine: a module's functions as ONNX models, run by ONNX Runtime.
 
-What it shares with other engines that run ONNX graphs is in `onnx_function`; here is how ONNX Runtime opens a graph,
-with the constants left where they are in memory, and how arrays go in and out without copies.
+`onnx_function` has the parts common to all engines that run ONNX graphs. This module opens a graph in ONNX Runtime,
+with the constants left in memory, and passes arrays in and out without copies.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ..formats.onnx.write.writer import LoweredFunction
 
 _LEAST_SHARED: Final = 1024
-"""Constants of fewer bytes are copied into the model; the memory of others is shared with the session."""
+"""Constants of fewer bytes are copied into the model; larger ones share their memory with the session."""
 _MOST_LISTED: Final = 1 << 16
-"""Bytes up to which a list of integers is copied as well."""
+"""The size in bytes up to which a list of integers is copied as well."""
 
 _LEVELS: Final = {
     "none": "ORT_DISABLE_ALL",
@@ -38,21 +38,23 @@ _LEVELS: Final = {
 }
 
 _ROUNDING_OPTIMIZERS: Final = ["MatMulScaleFusion"]
-"""ONNX Runtime's rewrites that keep a double in single precision."""
+"""ONNX Runtime's rewrites that compute a double in single precision."""
 
 EXACT_BLOCKS: Final = "session.qdq_matmulnbits_accuracy_level", "0"
-"""The session entry that keeps ONNX Runtime from rounding what a product with dequantized blocks of weights reads."""
+"""The session entry that stops ONNX Runtime from rounding the left operand of a product with weights in blocks."""
 
 _SLOWING_OPTIMIZERS: Final = ["SkipLayerNormFusion"]
-"""ONNX Runtime's rewrites whose result is slower: its kernel for a sum and its layer norm in one takes 3 to 8
-times as long on a CPU as one for each."""
+"""ONNX Runtime's rewrites whose result is slower: its joint kernel for a sum and its layer norm takes 3 to 8 times as
+long on a CPU as two separate kernels.
+"""
 _FAILING_OPTIMIZERS: Final = ["QDQS8ToU8Transformer"]
-"""ONNX Runtime's rewrites that fail: on a processor without products of bytes, this one lets quantized values of int8
-that are moved be uint8, with nodes beside them that say int8. What products read is uint8 already."""
+"""ONNX Runtime's rewrites that fail: on a processor without byte products, this one turns moved int8 values into uint8
+while other nodes still say int8. The operands of products are uint8 already.
+"""
 
 
 def runs(op: Op) -> bool:
-    """True if calls of ``op`` run here."""
+    """True if this engine runs calls of ``op``."""
     from ..formats.onnx.write.writer import LOWERINGS
 
     if op.is_open:
@@ -69,21 +71,21 @@ def compile_module(
     custom_ops: Libraries = (),
     profile: tuple[str, list[Callable[[], str]]] | None = None,
 ) -> Executable:
-    """``module`` on ONNX Runtime.
+    """``module`` compiled for ONNX Runtime.
 
     Args:
-        module: Its public functions are made ready now, private ones when they are first called.
-        threads: How many threads one operator may use; by default as many as there are cores.
+        module: Its public functions are compiled now, private ones at their first call.
+        threads: The number of threads that one operator may use; by default the number of cores.
         providers: ONNX Runtime's execution providers, in order of preference.
-        optimization: What ONNX Runtime may rewrite: "none", "basic", "extended" or "all".
-        custom_ops: Libraries of operators, which ONNX Runtime loads besides those of `custom_operators`; their code
-            runs in this process. A declared operator whose ONNX name is of none of its own domains is then taken to
-            be in one of them; without a library it is computed by its reference semantics.
-        profile: How the names of the files begin that ONNX Runtime writes the times of operators to, and a list that
-            gets, for each session, what ends its profile and gives the name of its file.
+        optimization: The rewrites that ONNX Runtime may do: "none", "basic", "extended" or "all".
+        custom_ops: Operator libraries that ONNX Runtime loads in addition to those of `custom_operators`; their code
+            runs in this process. A declared operator whose ONNX domain is not one of ONNX Runtime's is then assumed to
+            be in one of them. Without a library, it is computed by its reference semantics.
+        profile: The prefix of the files that ONNX Runtime writes the times of operators to, and a list. For each
+            session, the list gets a function that ends the profile and returns the name of its file.
 
-    Raises `BuildError` for a program that ONNX cannot hold or ONNX Runtime cannot run, naming operator and binding.
-    Cost: linear in the bindings, some 100 µs each, and what ONNX Runtime takes to open the model.
+    Raises `BuildError`, with operator and binding, for a program that ONNX cannot express or ONNX Runtime cannot run.
+    Cost: linear in the bindings, some 100 µs each, plus ONNX Runtime's time to open the model.
     """
     if optimization not in _LEVELS:
         raise BuildError(f"optimization={optimization!r}; expected one of {', '.join(_LEVELS)}")
@@ -97,7 +99,7 @@ def compile_module(
 
 
 def open_function(module: IRModule, name: str, *, threads: int | None = None) -> Session:
-    """A function as a session of ONNX Runtime, for who keeps memory bound to its inputs and outputs.
+    """A function as a session of ONNX Runtime, for callers that keep memory bound to its inputs and outputs.
 
     Raises `BuildError` as `compile_module` does.
     """
@@ -121,7 +123,9 @@ class _OnnxRuntimeOptions(NamedTuple):
     profile: tuple[str, list[Callable[[], str]]] | None
 
     def has_kernel(self, name: OnnxName, call: Call) -> bool:
-        """True if ONNX Runtime, with these providers and libraries, computes ``call``, declared under that name."""
+        """True if ONNX Runtime, with these providers and libraries, has a kernel for ``call``, declared under that
+        name.
+        """
         from ..formats.onnx.write.kernels import takes_on_cpu
 
         kernels = _kernels()
@@ -133,7 +137,7 @@ class _OnnxRuntimeOptions(NamedTuple):
 
 @cache
 def _kernels() -> frozenset[tuple[str, str, str]]:
-    """Domain, operator and provider of each kernel that this build of ONNX Runtime has."""
+    """The domain, operator and provider of each kernel in this build of ONNX Runtime."""
     from onnxruntime.capi import _pybind_state
 
     state: Any = _pybind_state
@@ -154,7 +158,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOpti
     ort: Any = onnxruntime  # it ships no types
 
     settings = ort.SessionOptions()
-    settings.log_severity_level = 4  # what fails is raised, with its reason
+    settings.log_severity_level = 4  # errors are raised, with their reason
     settings.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[options.optimization])
     if options.threads is not None:
         settings.intra_op_num_threads = options.threads
@@ -173,7 +177,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOpti
             providers=list(options.providers),
             disabled_optimizers=_unwanted(lowered.graph, options.providers),
         )
-    except Exception as error:  # ONNX Runtime's errors share no base but this
+    except Exception as error:  # ONNX Runtime's errors have no other common base
         raise BuildError(
             f"{name}: ONNX Runtime {ort.__version__} cannot run this program: {error}{elsewhere}"
         ) from error
@@ -183,7 +187,7 @@ def _open_session(lowered: LoweredFunction, name: str, options: _OnnxRuntimeOpti
 
 
 def _unwanted(graph: ir.Graph, providers: Sequence[str]) -> list[str]:
-    """ONNX Runtime's rewrites that are left out."""
+    """ONNX Runtime's rewrites that are disabled."""
     rounding = _ROUNDING_OPTIMIZERS if _computes_in_double(graph) else []
     on_cpu = [*_SLOWING_OPTIMIZERS, *_FAILING_OPTIMIZERS] if list(providers) == ["CPUExecutionProvider"] else []
     return [*rounding, *on_cpu]
@@ -196,7 +200,7 @@ def _computes_in_double(graph: ir.Graph) -> bool:
 
 
 class Session:
-    """A session together with the memory that it reads its constants from; ``inputs`` and ``outputs``: names, types."""
+    """A session with the memory that its constants lie in. ``inputs`` and ``outputs`` are names and element types."""
 
     __slots__ = ("_session", "_shared", "inputs", "outputs", "text")
 
@@ -208,14 +212,14 @@ class Session:
         self.text: Final = text
 
     def io_binding(self) -> Any:
-        """ONNX Runtime's own table of what memory inputs and outputs have."""
+        """ONNX Runtime's own table of the memory of inputs and outputs."""
         return self._session.io_binding()
 
     def run_bound(self, binding: Any) -> None:
         """Run with bound inputs and outputs; raises `ExecutionError`."""
         try:
             self._session.run_with_iobinding(binding)
-        except Exception as error:  # ONNX Runtime's errors share no base but this
+        except Exception as error:  # ONNX Runtime's errors have no other common base
             raise ExecutionError(f"ONNX Runtime failed: {error}") from error
 
     def run(self, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -226,14 +230,14 @@ class Session:
 
 
 def _port(value: ir.Value) -> tuple[str, int]:
-    """The name of an input or output, and its element type as ONNX numbers them."""
+    """The name of an input or output, and its element type as ONNX's number."""
     assert value.name is not None
     assert value.dtype is not None
     return value.name, int(value.dtype)
 
 
 def _share_constants(graph: ir.Graph, settings: Any) -> list[Any]:
-    """Let the session read large constants where they lie; the model only says what they are."""
+    """Let the session read large constants from their own memory; the model only describes them."""
     import onnx_ir as ir
 
     names: list[str] = []
@@ -254,7 +258,7 @@ def _share_constants(graph: ir.Graph, settings: Any) -> list[Any]:
 
 
 def _is_list(tensor: Any) -> bool:
-    """True if a constant may be a list of sizes or axes, which ONNX Runtime has to read before it has the memory."""
+    """True if a constant may be a list of sizes or axes, which ONNX Runtime reads before it gets the shared memory."""
     import onnx_ir as ir
 
     return tensor.dtype == ir.DataType.INT64 and len(tensor.shape) == 1 and tensor.nbytes <= _MOST_LISTED
@@ -264,7 +268,7 @@ def _is_list(tensor: Any) -> bool:
 
 
 def as_ort_value(array: np.ndarray, kind: int) -> Any:
-    """An array as ONNX Runtime takes it, over the same memory if that is in order."""
+    """An array in ONNX Runtime's form, with the same memory if it is contiguous."""
     import onnxruntime as ort
 
     array = np.ascontiguousarray(array).reshape(array.shape)
@@ -274,7 +278,7 @@ def as_ort_value(array: np.ndarray, kind: int) -> Any:
 
 
 def from_ort_value(value: Any, kind: int) -> np.ndarray:
-    """A result of element type ``kind`` as an array over the memory that ONNX Runtime gave it."""
+    """A result of element type ``kind`` as an array over ONNX Runtime's memory."""
     import onnx_ir as ir
 
     target = ir.DataType(kind).numpy()
@@ -285,5 +289,5 @@ def from_ort_value(value: Any, kind: int) -> np.ndarray:
     if count == 0:
         return np.empty(shape, target)
     memory: Any = (ctypes.c_char * count).from_address(value.data_ptr())
-    memory.owner = value  # what the array keeps alive
+    memory.owner = value  # kept alive by the array
     return np.frombuffer(memory, dtype=target).reshape(shape)

@@ -1,9 +1,8 @@
 """The OpenVINO engine: a module's functions as ONNX graphs, compiled by OpenVINO's CPU plugin.
 
-It computes in float32, or in bfloat16 or float16 where that is asked for and the processor can. What the plugin
-computes otherwise than ONNX says is refused: float64, sums of narrow integers that wrap around, tensors without
-elements. 64-bit integers are computed in 32 bits, so inputs beyond these are refused, too. NaN is not kept by maxima
-and limits.
+It computes in float32, or on request in bfloat16 or float16 if the processor can. Programs that the plugin computes in
+another way than ONNX are refused: float64, sums of narrow integers that wrap around, tensors without elements. 64-bit
+integers are computed in 32 bits, so larger inputs are refused, too. Maxima and clipping do not propagate NaN.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ if TYPE_CHECKING:
     from ..formats.onnx.write.writer import LoweredFunction
 
 PRECISIONS: Final = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
-"""The dtypes that can be computed in, and OpenVINO's names for them."""
+"""The dtypes to compute in, and OpenVINO's names for them."""
 
 _CAPABILITIES: Final = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}
 _OPSET: Final = 23
-"""The newest opset that OpenVINO reads well; it has few of the later operators."""
+"""The newest opset that OpenVINO reads well; it lacks most later operators."""
 _WRITTEN_AT_ONCE: Final = 1 << 20
 _MOST_IN_ONE_MESSAGE: Final = 2**30
-"""Bytes of constants up to which a graph is handed over in memory; larger ones go by way of a file."""
+"""The size of constants up to which a graph is passed in memory; a larger one is passed as a file."""
 _INT32: Final = np.iinfo(np.int32)
 
 _WRAPPING: Final = ("Add", "BitShift", "Mul", "Neg", "Sub")
@@ -50,11 +49,11 @@ _DIFFERENT: Final = {
     "MaxUnpool": "takes no strides",
     "BitShift": "shifts other bits",
 }
-"""Operators that OpenVINO has under the name, but computes otherwise."""
+"""Operators that OpenVINO has under the same name, but computes in another way."""
 
 
 def runs(op: Op) -> bool:
-    """True if calls of ``op`` run here."""
+    """True if this engine runs calls of ``op``."""
     from ..formats.onnx.write.writer import LOWERINGS
 
     return op.name in LOWERINGS or (op.reference is not None and not op.is_primitive)
@@ -68,19 +67,20 @@ def compile_module(
     cache: str | os.PathLike[str] | None = None,
     exact: bool = False,
 ) -> Executable:
-    """``module`` on OpenVINO.
+    """``module`` compiled for OpenVINO.
 
     Args:
-        module: Its public functions are made ready now, private ones when they are first called.
-        precision: What float32 is computed in: "float32", "bfloat16" or "float16". Inputs and outputs keep their types.
-        threads: How many threads a run may use; by default as many as there are cores.
-        cache: A folder in which compiled models are kept, so that the next build of the same one takes less time.
-        exact: Compute products of weights in few bits in float32. OpenVINO by itself computes them on bytes, in up to
+        module: Its public functions are compiled now, private ones at their first call.
+        precision: The precision in which float32 is computed: "float32", "bfloat16" or "float16". Inputs and outputs
+            keep their types.
+        threads: The number of threads that a run may use; by default the number of cores.
+        cache: A folder for compiled models, which makes the next build of the same model faster.
+        exact: Compute products of weights in few bits in float32. By default OpenVINO computes them on bytes, in up to
             half the time and with an error of about 1 % of the largest magnitude.
 
-    Raises `BuildError` for a program that ONNX cannot hold or OpenVINO cannot run (float64 among them), and for a
-    precision that this processor does not compute in. Cost: linear in the bindings, some 100 µs each, and what OpenVINO
-    takes to compile the model.
+    Raises `BuildError` for a program that ONNX cannot express or OpenVINO cannot run (including float64), and for a
+    precision that this processor does not compute in. Cost: linear in the bindings, some 100 µs each, plus OpenVINO's
+    time to compile the model.
     """
     settings = compile_settings(precision, threads, cache, exact=exact)
 
@@ -93,7 +93,7 @@ def compile_module(
 def to_openvino(module: IRModule, name: str) -> Any:
     """A function of ``module`` as an `openvino.Model`, whose layers have the names of their values.
 
-    Raises `BuildError` for a program that OpenVINO cannot read, and `MissingDependencyError` where it is not installed.
+    Raises `BuildError` for a program that OpenVINO cannot read, and `MissingDependencyError` if it is not installed.
     """
     import onnx_ir as ir
 
@@ -102,7 +102,7 @@ def to_openvino(module: IRModule, name: str) -> Any:
 
     if find_spec("openvino") is None:
         raise MissingDependencyError("files of OpenVINO need the package openvino: pip install 'regraft[openvino]'")
-    # OpenVINO writes attention in heads: it would split rows of all heads by reshapes, over those that are here.
+    # OpenVINO writes attention with a head axis: it would split rows of all heads by reshapes, in addition to ours.
     lowered = lower_function(settled(module), name, _OPSET, heads_first=True)
     _refuse(lowered.graph, name)
     keep_apart(lowered.graph)
@@ -112,11 +112,11 @@ def to_openvino(module: IRModule, name: str) -> Any:
             and "perm" not in node.attributes
             and (shape := node.outputs[0].shape) is not None
         ):
-            # OpenVINO computes the order as the model runs where it is not written.
+            # If the order is not explicit, OpenVINO computes it while the model runs.
             node.attributes.add(ir.AttrInt64s("perm", [*reversed(range(len(shape)))]))
     try:
         made = _read(as_model(lowered))[0]
-    except Exception as error:  # OpenVINO's errors share no base but this
+    except Exception as error:  # OpenVINO's errors have no other common base
         raise BuildError(f"{name}: OpenVINO cannot read this program: {reason(error)}") from error
     from .openvino_names import name_layers
 
@@ -127,7 +127,7 @@ def to_openvino(module: IRModule, name: str) -> Any:
 def save_openvino(module: IRModule, name: str, path: Path) -> None:
     """Write a function of ``module`` to ``path`` in OpenVINO's own format, with the weights in a ``.bin`` beside it.
 
-    Weights keep their dtype. Raises what `to_openvino` raises, and `OSError`.
+    Weights keep their dtype. Raises the errors of `to_openvino`, and `OSError`.
     """
     made = to_openvino(module, name)
     import openvino
@@ -135,13 +135,13 @@ def save_openvino(module: IRModule, name: str, path: Path) -> None:
     library: Any = openvino
     try:
         library.save_model(made, path, compress_to_fp16=False)
-    except Exception as error:  # OpenVINO's errors share no base but this
+    except Exception as error:  # OpenVINO's errors have no other common base
         _check_room(path.with_suffix(".bin"), constant_bytes(module))
         raise BuildError(f"{name}: OpenVINO cannot write this program: {reason(error)}") from error
 
 
 def _check_room(path: Path, size: int) -> None:
-    """Raise `OSError` where a file of ``size`` cannot be written, which OpenVINO does not say of its own failures."""
+    """Raise `OSError` if a file of ``size`` bytes cannot be written; OpenVINO's own errors do not say so."""
     with path.open("wb") as file:
         while file.tell() < size:
             file.write(bytes(_WRITTEN_AT_ONCE))
@@ -154,7 +154,7 @@ def compile_settings(
     *,
     exact: bool = False,
 ) -> dict[str, Any]:
-    """The properties that OpenVINO compiles a model with; raises `BuildError` for a precision that is not there."""
+    """The properties with which OpenVINO compiles a model; raises `BuildError` for an unsupported precision."""
     if precision not in PRECISIONS:
         raise BuildError(f"precision={precision!r}; expected one of {', '.join(PRECISIONS)}")
     if precision not in supported_precisions():
@@ -171,14 +171,14 @@ def compile_settings(
 
 
 def supported_precisions() -> tuple[str, ...]:
-    """The `PRECISIONS` that OpenVINO computes in on this processor."""
+    """The members of `PRECISIONS` that OpenVINO computes in on this processor."""
     found: list[str] = core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     return tuple(name for name in PRECISIONS if _CAPABILITIES[name] in found)
 
 
 @lru_cache(maxsize=1)
 def core() -> Any:
-    """OpenVINO's core, which takes a while to make; one for the process."""
+    """OpenVINO's core, made once per process because it takes a while."""
     import openvino
 
     made: Any = openvino.Core()
@@ -186,7 +186,7 @@ def core() -> Any:
 
 
 class _Session:
-    """A graph that OpenVINO has compiled, with one request that is used again and again."""
+    """A graph compiled by OpenVINO, with one request that is reused for every run."""
 
     __slots__ = ("_places", "_request", "text")
 
@@ -203,9 +203,9 @@ class _Session:
             read, self.text = _read(model)
             compiled: Any = core().compile_model(read, "CPU", settings)
             self._request: Final = compiled.create_infer_request()
-            # An input that nothing reads is no input of the compiled model.
+            # An input that nothing reads is not an input of the compiled model.
             self._places: Final = places(read, [port.value.name or "" for port in lowered.inputs])
-        except Exception as error:  # OpenVINO's errors share no base but this
+        except Exception as error:  # OpenVINO's errors have no other common base
             raise BuildError(
                 f'{name}: OpenVINO cannot run this program: {reason(error)} (target="numpy" does)'
             ) from error
@@ -218,7 +218,7 @@ class _Session:
 
 
 def _check_sizes(graph: ir.Graph, compiled: Any, name: str) -> None:
-    """Raise `BuildError` where OpenVINO gives an output other sizes than the program does."""
+    """Raise `BuildError` if OpenVINO gives an output other sizes than the program."""
     for value, output in zip(graph.outputs, compiled.outputs, strict=True):
         found = output.get_partial_shape()
         if value.shape is None or found.rank.is_dynamic:
@@ -234,7 +234,7 @@ def _check_sizes(graph: ir.Graph, compiled: Any, name: str) -> None:
 
 
 def places(model: Any, names: Sequence[str]) -> list[int | None]:
-    """The positions of the inputs with these names; None for those that the model dropped as unread."""
+    """The positions of the inputs with these names; None for inputs that the model dropped as unread."""
     found = {name: index for index, port in enumerate(model.inputs) for name in port.get_names()}
     return [found.get(name) for name in names]
 
@@ -243,7 +243,7 @@ _LOOPS: Final = ("Loop", "Scan")
 
 
 def _inside(node: ir.Node) -> Iterator[ir.Node]:
-    """The nodes of the bodies of a node."""
+    """The nodes in the bodies of a node."""
     import onnx_ir as ir
 
     from ..formats.onnx.attributes import bodies_of
@@ -253,7 +253,7 @@ def _inside(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def _refuse(graph: ir.Graph, name: str) -> None:
-    """Raise `BuildError` for what OpenVINO would compute otherwise than ONNX says."""
+    """Raise `BuildError` for anything that OpenVINO would compute in another way than ONNX."""
     import onnx_ir as ir
 
     wide = {
@@ -288,7 +288,7 @@ def _refuse(graph: ir.Graph, name: str) -> None:
 
 
 def _read(model: ir.Model) -> tuple[Any, str]:
-    """The model as OpenVINO has it, and its text."""
+    """The model as an OpenVINO object, and its text."""
     import onnx
     import onnx_ir as ir
 
@@ -301,12 +301,12 @@ def _read(model: ir.Model) -> tuple[Any, str]:
     with tempfile.TemporaryDirectory(prefix="regraft-openvino-") as folder:
         path = Path(folder) / "model.onnx"
         proto = write_model(model, path, external_data=True)
-        # What is mapped from the file stays readable after the file's name is gone.
+        # Memory-mapped data stays readable after the file is deleted.
         return core().read_model(path), onnx.printer.to_text(proto)
 
 
 def infer(request: Any, where: Sequence[int | None], leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a compiled model, in memory of their own; ``where`` says which input each array is (`places`)."""
+    """The outputs of a compiled model, in their own memory; ``where`` has the position of each input (`places`)."""
     tensors = [(place, _as_tensor(leaf)) for place, leaf in zip(where, leaves, strict=True) if place is not None]
     for place, (tensor, _) in tensors:
         request.set_input_tensor(place, tensor)
@@ -315,7 +315,7 @@ def infer(request: Any, where: Sequence[int | None], leaves: Sequence[np.ndarray
 
 
 def _as_tensor(array: np.ndarray) -> tuple[Any, np.ndarray]:
-    """An array as OpenVINO takes it, and the memory that it lies in, which has to live as long."""
+    """An array in OpenVINO's form, and its memory, which must live as long."""
     import openvino as ov
 
     array = np.ascontiguousarray(array).reshape(array.shape)

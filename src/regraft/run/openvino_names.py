@@ -1,4 +1,4 @@
-"""Names for the layers of a network of OpenVINO, which depend on nothing but the network."""
+"""Names for the layers of an OpenVINO network that depend on the network only."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ..formats.openvino.layers import ROWS
 from ..ir.builder import NameSupply
 
 _NUMBERED: Final = re.compile(r"(?:constant|lv|value_+|([A-Z]\w*?)(?=\d))\d*(?:_\d+|_part\d*|/[A-Z]\w*)*")
-"""A generated name: a kind and a number, and a suffix where several layers compute one value."""
+"""A generated name: a kind and a number, and a suffix if several layers compute one value."""
 _STEP: Final = re.compile(r"/[A-Z]\w*$")
-"""The suffix that marks the layers before the one that gives a value."""
+"""The suffix of layers before the one that computes a value."""
 _PART: Final = re.compile(r"_part\d*$")
 
 
 def name_layers(model: Any, outputs: Sequence[str]) -> None:
-    """Name layers and values alike, those without a name by their kind and number: OpenVINO counts on for ever.
+    """Give each layer and its values the same name; layers without one are named by kind and number.
 
-    Of several names of a value those among ``outputs`` are kept. Names that are a kind and a number are counted again
-    in the order of the layers, so that a network that is read and written again has the names that it had.
-    Cost: linear in the layers.
+    OpenVINO's own counters never restart. If a value has several names, one in ``outputs`` is kept. Names that consist
+    of a kind and a number are counted again in the order of the layers, so a network that is read and written again
+    keeps its names. Cost: linear in the layers.
     """
     networks = [model]
     for network in networks:
@@ -36,7 +36,7 @@ def name_layers(model: Any, outputs: Sequence[str]) -> None:
 
 
 class _Names:
-    """The names of a network as they are given, layer by layer."""
+    """The names of a network, given layer by layer."""
 
     def __init__(self, reserved: Iterable[str]) -> None:
         self._reserved: Final = frozenset(reserved)
@@ -45,7 +45,7 @@ class _Names:
         self._counts: Final[Counter[str]] = Counter()
 
     def give(self, node: Any, name: str | None, outputs: Collection[str], *, is_inside: bool) -> None:
-        """Name a layer, and its values but those that are ``outputs``."""
+        """Name a layer and its values; values in ``outputs`` keep that name."""
         kind, own = node.get_type_name(), node.outputs()
         if kind == "Result":
             own[0].set_names(node.input_value(0).get_names())
@@ -68,7 +68,7 @@ class _Names:
 
 
 def _kept(node: Any, outputs: Sequence[str], *, is_inside: bool) -> str | None:
-    """The name that a layer has already, if it says more than a kind and a number."""
+    """The current name of a layer, if it says more than a kind and a number; else None."""
     if node.get_type_name() == "Result":
         return None
     given = sorted(node.output(0).get_names())
@@ -82,7 +82,7 @@ def _kept(node: Any, outputs: Sequence[str], *, is_inside: bool) -> str | None:
 
 
 def _bodies(node: Any) -> list[Any]:
-    """The networks inside of a loop or a branch."""
+    """The networks inside a loop or a branch."""
     if node.get_type_name() == "If":
         return [node.get_then_body(), node.get_else_body()]
     return [node.get_function()] if hasattr(node, "get_function") else []

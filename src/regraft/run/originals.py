@@ -1,7 +1,7 @@
-"""Models of other formats run as they are, by their own framework, without being read into a program.
+"""Models of other formats run in their own framework, without being read into a program.
 
-It is what a program that was read, rewritten and written is held against: nothing of ours stands between the file and
-its values. Inputs are those of the program that was read from the model, in order.
+A program that was read, rewritten and written is compared with this run: none of our code is between the file and its
+values. Inputs are those of the program that was read from the model, in order.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     import onnx
 
 RunOriginal: TypeAlias = Callable[[Sequence[Any]], list[np.ndarray]]
-"""Arrays (and Python numbers for scalars) in, arrays out, both flat."""
+"""Takes arrays (and Python numbers for scalars) and returns arrays, both as flat lists."""
 
 
 def without_overflow_here(model: str | os.PathLike[str] | onnx.ModelProto) -> RunOriginal | None:
-    """An ONNX file or model on ONNX Runtime, with the exact sums of its products of bytes.
+    """An ONNX file or model on ONNX Runtime, with exact sums of its byte products.
 
-    None where ONNX Runtime's own kernels are exact: where the processor multiplies bytes (`multiplies_bytes`), or
-    nothing in the model can overflow.
+    None if ONNX Runtime's own kernels are exact, because the processor multiplies bytes (`multiplies_bytes`) or nothing
+    in the model can overflow.
     """
     content = _without_overflow_here(model)
     return None if content is None else onnx_original(content, exact=True)
 
 
 def overflows_here(model: str | os.PathLike[str] | onnx.ModelProto) -> bool:
-    """True if engines that run ``model`` as it is add up products of its bytes in 16 bits, which are too few."""
+    """True if engines that run ``model`` as it is sum its byte products in 16 bits, so that they may overflow."""
     return _without_overflow_here(model) is not None
 
 
@@ -51,18 +51,18 @@ def _without_overflow_here(model: str | os.PathLike[str] | onnx.ModelProto) -> b
 def onnx_original(
     model: str | os.PathLike[str] | onnx.ModelProto | bytes, *, threads: int | None = None, exact: bool = False
 ) -> RunOriginal:
-    """An ONNX file or model on ONNX Runtime, with the elements of sequences that it gives one by one.
+    """An ONNX file or model on ONNX Runtime; the elements of a sequence in its results are returned one by one.
 
-    ``model`` may be what a file would hold. ``exact``: products with weights of few bits keep the other operand in
-    float32, which ONNX Runtime rounds to bytes there of its own accord. Raises `BuildError` when ONNX Runtime does not
-    open it, or it takes text, sequences or the like.
+    ``model`` may also be the contents of a file. ``exact`` keeps the other operand of products with weights of few bits
+    in float32, which ONNX Runtime would otherwise round to bytes. Raises `BuildError` if ONNX Runtime does not open the
+    model, or if it takes text, sequences or the like.
     """
     import onnx_ir as ir
     import onnxruntime
 
     ort = cast("Any", onnxruntime)
     settings = ort.SessionOptions()
-    settings.log_severity_level = 4  # what fails is raised, with its reason
+    settings.log_severity_level = 4  # errors are raised, with their reason
     if threads is not None:
         settings.intra_op_num_threads = threads
     if exact:
@@ -76,7 +76,7 @@ def onnx_original(
         content = model.SerializeToString()
     try:
         session = ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's errors share no base but this
+    except Exception as error:  # ONNX Runtime's errors have no other common base
         raise BuildError(f"ONNX Runtime {ort.__version__} cannot open the model: {_reason(error)}") from error
     inputs: list[Any] = session.get_inputs()
     for one in inputs:
@@ -92,7 +92,7 @@ def onnx_original(
             feeds = {
                 name: as_ort_value(array, int(ir.DataType.from_numpy(array.dtype))) for name, array in named.items()
             }
-            # NumPy has no arrays of more than 64 dimensions, which ONNX Runtime can give.
+            # ONNX Runtime can return arrays of more than 64 dimensions, which NumPy does not have.
             return [from_ort_value(one, one.element_type()) for one in session.run_with_ort_values(None, feeds)]
         except Exception as error:  # ONNX Runtime's errors share no base but this
             raise ExecutionError(f"ONNX Runtime failed: {_reason(error)}") from error
@@ -101,7 +101,7 @@ def onnx_original(
 
 
 def _parts(value: Any) -> list[Any]:
-    """The elements of a sequence; another value alone."""
+    """The elements of a sequence; any other value in a list by itself."""
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
@@ -112,10 +112,10 @@ def openvino_original(
     precision: str = "float32",
     exact: bool = False,
 ) -> RunOriginal:
-    """An ONNX file or model, or a file (``.xml``) or model of OpenVINO, on OpenVINO.
+    """An ONNX file or model, or an OpenVINO file (``.xml``) or model, on OpenVINO.
 
-    ``threads``, ``precision`` and ``exact`` are those of the engine. Raises `BuildError` when OpenVINO does not open
-    it.
+    ``threads``, ``precision`` and ``exact`` are those of the engine. Raises `BuildError` if OpenVINO does not open the
+    model.
     """
     from .openvino_engine import compile_settings, core, infer, places, reason
 
@@ -127,7 +127,7 @@ def openvino_original(
             is_onnx = hasattr(model, "SerializeToString")
             opened = core().read_model(model.SerializeToString()) if is_onnx else model
         request = core().compile_model(opened, "CPU", settings).create_infer_request()
-    except Exception as error:  # OpenVINO's errors share no base but this
+    except Exception as error:  # OpenVINO's errors have no other common base
         raise BuildError(f"OpenVINO cannot open the model: {reason(error)}") from error
     every = range(len(opened.inputs))
 
@@ -141,14 +141,14 @@ def openvino_original(
             return infer(request, where(len(arrays)), [np.asarray(array) for array in arrays])
         except ExecutionError:
             raise
-        except Exception as error:  # OpenVINO's errors share no base but this
+        except Exception as error:  # OpenVINO's errors have no other common base
             raise ExecutionError(f"OpenVINO failed: {reason(error)}") from error
 
     return run
 
 
 def _onnx_inputs(model: Any) -> list[str] | None:
-    """The names of the inputs of an ONNX file or model, which OpenVINO has without those that nothing reads."""
+    """The names of the inputs of an ONNX file or model; OpenVINO drops inputs that nothing reads."""
     import onnx
 
     if isinstance(model, str | os.PathLike):
@@ -163,16 +163,16 @@ def _onnx_inputs(model: Any) -> list[str] | None:
 
 
 def _reason(error: Exception) -> str:
-    """A framework's message, on one line and without the frames of its own that follow."""
+    """A framework's message, on one line and without its stack trace."""
     text, _, _ = str(error).partition("\nStacktrace")
     return " ".join(text.split()) or type(error).__name__
 
 
 def torch_original(model: Any, function: Function) -> RunOriginal:
-    """An exported program, or a module, of PyTorch; ``function`` is what `from_torch` made of it, or it was made of.
+    """An exported PyTorch program, or a module; ``function`` is the program read from it, or the one it was made from.
 
-    Results are the inputs that the model changes, and then the tensors of its own result; new values of buffers are not
-    among them. The arrays that are given stay as they are.
+    The results are the inputs that the model changes, followed by the tensors of its own result, without new values of
+    buffers. The given arrays stay unchanged.
     """
     from ..formats.torch import require_torch
 

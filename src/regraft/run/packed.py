@@ -1,6 +1,6 @@
-"""Calls that leave the program, and the other operators without reference semantics, for array engines in Python.
+"""Calls that leave the program, and other operators without reference semantics, for array engines in Python.
 
-`LOWERINGS` gives the text that each becomes, `helpers` the functions that the text refers to.
+`LOWERINGS` has the text of each operator, `helpers` the functions that the texts refer to.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from .function_writer import FunctionWriter
 
 Allocate: TypeAlias = Callable[[tuple[int, ...], str], Any]
-"""``allocate(shape, dtype)``: an array of the engine with nothing in it yet."""
+"""``allocate(shape, dtype)``: an uninitialized array of the engine."""
 
 
-# --- what runs
+# --- functions at run time
 
 
 def call_packed(callee: str | Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that lives outside, by its registered name or as it is."""
+    """Call an external function, given by its registered name or as a function."""
     function = outside_function(callee) if isinstance(callee, str) else callee
     return as_result(function(*arguments))
 
 
 def call_builtin(callee: str | Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call a function of the outside, or the machine's own one, which is also given the machine: here, nothing."""
+    """Call an external function or a built-in function of the machine; the latter gets None for the machine."""
     return call_packed(function_with_machine(callee) if isinstance(callee, str) else callee, *arguments)
 
 
@@ -47,9 +47,9 @@ def call_inplace(
     indices: tuple[int, ...],
     *arguments: Any,
 ) -> Any:
-    """Call a function that overwrites some of its arguments; it gets copies of arrays, since values never change.
+    """Call a function that overwrites some of its arguments. It gets copies of arrays, because values never change.
 
-    What is no array is handed over as it is: it belongs to outside functions, and they alone read it.
+    A value that is not an array is passed unchanged: it belongs to external functions, and only they read it.
     """
     given = [copy(value) if i in indices and hasattr(value, "dtype") else value for i, value in enumerate(arguments)]
     return call_packed(callee, *given)
@@ -61,20 +61,20 @@ def call_dps(
     arguments: tuple[Any, ...],
     *outputs: tuple[str, tuple[int, ...]],
 ) -> tuple[Any, ...]:
-    """Call a function that writes its results into arrays given after its inputs; gives those arrays."""
+    """Call a function that writes its results into arrays passed after its inputs; returns those arrays."""
     results = tuple([allocate(shape, dtype) for dtype, shape in outputs])
     call_packed(callee, *arguments, *results)
     return results
 
 
 def print_values(*values: Any, form: str) -> tuple[()]:
-    """Print values, in the fields of ``form`` if it has any text."""
+    """Print values, in the fields of ``form`` unless that is empty."""
     sys.stdout.write(f"{_message(form, values, ' ')}\n")
     return ()
 
 
 def assert_holds(condition: Any, *values: Any, form: str) -> tuple[()]:
-    """Raise `ExecutionError` unless the boolean scalar ``condition`` holds."""
+    """Raise `ExecutionError` unless the boolean scalar ``condition`` is true."""
     if not as_condition(condition):
         message = _message(form, values, ", ")
         raise AssertionFailedError(f"the assertion does not hold{': ' if message else ''}{message}")
@@ -92,11 +92,11 @@ def as_condition(value: Any) -> bool:
     return bool(value)
 
 
-# --- what it is written as
+# --- their texts
 
 
 def callee_text(writer: FunctionWriter, call: Call) -> str:
-    """The text of the outside function, or the value, that a call of one names first."""
+    """The text of the external function, or of the value, in a call's first operand."""
     target = call.args[0]
     return outside_text(writer, target) if isinstance(target, ExternFunc) else writer.operand(target)
 
@@ -159,11 +159,11 @@ LOWERINGS: Final = {
     "relax.invoke_closure": CallText(_invoke_closure, untrusted=True),
     "relax.invoke_pure_closure": CallText(_invoke_closure, untrusted=True),
 }
-"""The operators whose meaning lies outside of the array API, the same in every engine that runs Python."""
+"""The operators that the array API does not define, the same in every engine that runs Python."""
 
 
 def helpers(allocate: Allocate, copy: Callable[[Any], Any], loop: Callable[..., Any]) -> dict[str, Any]:
-    """The globals that the text of `LOWERINGS` refers to."""
+    """The globals that the texts of `LOWERINGS` refer to."""
     return {
         "as_condition": as_condition,
         "assert_holds": assert_holds,

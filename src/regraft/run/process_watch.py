@@ -1,8 +1,8 @@
-"""A connection from each process of a run to the first, which tells all when one ends before its time.
+"""A connection from each process of a run to the first process, which tells all others if one ends prematurely.
 
-A process that waits for another one inside a compiled program cannot be reached from Python, so a thread of its own
-says what happened and ends it. The connections carry nothing while all is well: that a process has died is what its
-system tells, and that a machine is gone is what the system of the other machine finds out.
+A process that waits for another one inside a compiled program cannot be reached from Python, so a separate thread
+prints the reason and ends the process. Nothing is sent while all is well: the operating system reports that a process
+has died, and the other machine's system finds out that a machine is gone.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, final
 
 EXIT_CODE: Final = 75
-"""The exit code of a process that ends because another one did: "try again later" of ``sysexits.h``."""
+"""The exit code of a process that ends because another one did: EX_TEMPFAIL in ``sysexits.h``, "try again later"."""
 
 GRACE_SECONDS: Final = 2.0
-"""The seconds that an error waits before it counts as this process's own: the end of another one may be the cause."""
+"""The seconds until an error counts as this process's own: the end of another process may be its cause."""
 
 _DONE: Final = b"done"
 _FAILED: Final = b"failed "
@@ -33,7 +33,7 @@ _MOST_WAITING: Final = 65536
 
 @final
 class ProcessWatch:
-    """The connections of this process: to the first one, or, of the first one, to all others."""
+    """The connections of this process: to the first process, or, in the first process, to all others."""
 
     def __init__(self, process: int, processes: int, dead_after: float) -> None:
         self.process: Final = process
@@ -46,7 +46,7 @@ class ProcessWatch:
     # --- coming together
 
     def listen(self, key: str) -> int:
-        """Take the connections of the others, which show ``key``; returns the port to come to. For process 0."""
+        """Accept the connections of the other processes, which send ``key``; returns the port. For process 0."""
         family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
         server = socket.create_server(
             ("", 0), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=self.processes
@@ -55,7 +55,7 @@ class ProcessWatch:
         return server.getsockname()[1]
 
     def join(self, host: str, port: int, key: str, wait: float) -> None:
-        """Connect to process 0. Raises `OSError` when it cannot be reached within ``wait`` seconds."""
+        """Connect to process 0. Raises `OSError` if it cannot be reached within ``wait`` seconds."""
         connection = socket.create_connection((host, port), timeout=wait)
         connection.settimeout(None)
         self._keep_alive(connection)
@@ -64,13 +64,13 @@ class ProcessWatch:
         threading.Thread(target=self._watch, daemon=True, name="process watch").start()
 
     def report_own_end(self) -> None:
-        """Have the end of this process, by an error or as it should, be said to the others."""
+        """Report the end of this process, by an error or normally, to the others."""
         self._previous_hook = sys.excepthook
         sys.excepthook = self._on_error
         atexit.register(self._at_exit)
 
     def _accept(self, server: socket.socket, key: bytes) -> None:
-        """Wait until all others have come, and then for what they say."""
+        """Wait until all other processes have connected, and then for their messages."""
         with server:
             while len(self._peers) < self.processes - 1:
                 connection, _ = server.accept()
@@ -88,7 +88,7 @@ class ProcessWatch:
         self._watch()
 
     def _keep_alive(self, connection: socket.socket) -> None:
-        """Have the system find out that the other machine is gone, though nothing is sent."""
+        """Make the operating system detect that the other machine is gone, although nothing is sent."""
         probes = 3
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)
@@ -101,7 +101,7 @@ class ProcessWatch:
     # --- while it runs
 
     def _watch(self) -> None:
-        """Wait for the end of the others."""
+        """Wait for the end of the other processes."""
         with selectors.DefaultSelector() as waiting:
             for number, connection in self._peers.items():
                 waiting.register(connection, selectors.EVENT_READ, number)
@@ -129,7 +129,7 @@ class ProcessWatch:
             self._end(f"process {number} has failed: {said.removeprefix(_FAILED).decode(errors='replace')}")
 
     def _end(self, why: str) -> NoReturn:
-        """Say to all why it is over, and end this process."""
+        """Send the reason to all processes, and end this one."""
         self._say(_OVER + why.encode())
         if self._failed:
             _finish("", 1)
@@ -141,7 +141,7 @@ class ProcessWatch:
             try:
                 connection.sendall(message + b"\n")
             except OSError:
-                continue  # it has gone, which is no news here
+                continue  # the process has gone, which is known already
 
     # --- its own end
 
@@ -156,18 +156,18 @@ class ProcessWatch:
         if not self._failed:
             self._say(_DONE)
             return
-        # What JAX does at the end is to wait for the others, which have ended too.
+        # At exit, JAX would wait for the other processes, which have ended too.
         logging.shutdown()
         _finish("", 1)
 
 
 def _finish(text: str, code: int) -> NoReturn:
-    """End the process at once, whatever its threads wait for."""
+    """End the process at once, whatever its threads are waiting for."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is sys.stderr and text:
                 print(text, file=stream)
             stream.flush()
         except (OSError, ValueError):
-            continue  # closed, so nobody reads it
+            continue  # the stream is closed, so nobody reads it
     os._exit(code)

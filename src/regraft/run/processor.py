@@ -1,4 +1,4 @@
-"""The instructions by which the processor at hand is fast, beside float32: read from the operating system, once."""
+"""The processor's instructions that speed up other dtypes than float32, read once from the operating system."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEATURES: Final = {
     "i8mm": "bytes by Arm matrix products",
     "bf16": "bfloat16 by Arm",
 }
-"""The features that decide between precisions, by the names that Linux gives them, and what each is good for."""
+"""The features that decide between precisions, by Linux's names for them, and the purpose of each."""
 
 _BYTES: Final = frozenset({"amx_int8", "avx512_vnni", "avx_vnni", "asimddp", "i8mm"})
 _X86: Final = ("x86_64", "amd64")
@@ -30,7 +30,7 @@ _X86: Final = ("x86_64", "amd64")
 
 @lru_cache(maxsize=1)
 def processor_features() -> tuple[str, ...]:
-    """The `FEATURES` of this processor; none where the operating system does not say."""
+    """The members of `FEATURES` that this processor has; empty if the operating system does not say."""
     try:
         words = set(_described().split())
     except (OSError, subprocess.SubprocessError):
@@ -39,21 +39,21 @@ def processor_features() -> tuple[str, ...]:
 
 
 def multiplies_bytes(features: Collection[str] | None = None, *, is_x86: bool | None = None) -> bool:
-    """True if products of bytes are summed in 32 bits at once, on a processor of ``features``; by default this one.
+    """True if a processor with ``features``, by default this one, sums products of bytes in 32 bits directly.
 
-    Without that, x86 processors sum pairs in 16 bits, which overflow where all bits of both sides are used.
+    Without that, x86 processors sum pairs of products in 16 bits, which overflow if both operands use all bits.
     """
     own = processor_features() if features is None else features
     return not (is_x86_64() if is_x86 is None else is_x86) or not _BYTES.isdisjoint(own)
 
 
 def is_x86_64() -> bool:
-    """True if this processor is one of x86."""
+    """True if this is an x86-64 processor."""
     return platform.machine().lower() in _X86
 
 
 def processor_name() -> str:
-    """The operating system's name of this processor; its architecture where it says no more."""
+    """The operating system's name of this processor; its architecture if there is no name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""The time of each operator of a program on an engine: ONNX Runtime by its own profile, the others line by line.
+"""The time of each operator of a program on an engine: from ONNX Runtime's own profile, or by tracing lines of Python.
 
-The programs of the NumPy and torch engines are straight-line Python, a line for each binding; what passes between two
-lines is the time of the first. Tracing adds about a microsecond to each.
+The programs of the NumPy and torch engines are straight-line Python with a line for each binding. The time between two
+lines belongs to the first. Tracing adds about a microsecond to each.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .errors import BuildError
 from .python_source import PythonModule
 
 ENGINES: Final = ("onnxruntime", "torch", "numpy")
-"""The engines that say how long each operator takes."""
+"""The engines that can report the time of each operator."""
 
 
 class OperatorTime(NamedTuple):
-    """An operator that the engine calls ``op``: it took ``seconds``, the median of all runs, for ``binding``."""
+    """The median time, in ``seconds``, of the engine's operator ``op`` for ``binding`` over all runs."""
 
     binding: str
     op: str
@@ -38,11 +38,11 @@ class OperatorTime(NamedTuple):
 def operator_times(
     module: IRModule, name: str, inputs: Sequence[Any], target: str = "onnxruntime", *, runs: int = 10, **options: Any
 ) -> tuple[OperatorTime, ...]:
-    """The time of each operator of the function ``name``, the median of ``runs`` after one that is not counted.
+    """The time of each operator of the function ``name``, the median of ``runs`` runs after a first one.
 
-    ONNX Runtime may run several bindings as one operator, which is then found under one of their names, and copies of
-    its own. ``options`` are the engine's. Raises `BuildError` for an engine that cannot tell, and what building and
-    running raise.
+    ONNX Runtime may run several bindings as one operator, which is listed under one of their names, and may add copies
+    of its own. ``options`` are the engine's. Raises `BuildError` for an engine that cannot report times, and the errors
+    of building and running.
     """
     if target not in ENGINES:
         raise BuildError(f"{target} does not say how long each operator takes; these do: {', '.join(ENGINES)}")
@@ -76,7 +76,7 @@ def _by_onnxruntime(
 
 
 def _read_events(events: Iterable[dict[str, Any]], runs: int, bindings: Set[str]) -> tuple[OperatorTime, ...]:
-    """The kernels among the events of a profile; the first of each node's belongs to the run that is not counted."""
+    """The kernels among the events of a profile; each node's first event belongs to the run that is not counted."""
     taken: dict[tuple[str, str], list[float]] = {}
     for event in events:
         node = str(event.get("name", ""))
@@ -90,13 +90,13 @@ def _read_events(events: Iterable[dict[str, Any]], runs: int, bindings: Set[str]
 
 
 def _median_run(times: Sequence[float], runs: int) -> float:
-    """The median over runs, without the first, of what one node took; a node in a loop runs several times in each."""
+    """The median time of one node over the runs, without the first; a node in a loop runs several times in each."""
     count = max(1, len(times) // runs)
     return median([sum(times[start : start + count]) for start in range(0, len(times), count)][1:] or times)
 
 
 def _binding_of(node: str, bindings: Set[str]) -> str:
-    """The binding that a node was written for, whose name its own begins with; the node's name if there is none."""
+    """The binding that a node was written for, whose name is a prefix of the node's; else the node's name."""
     name = node.removeprefix("fused ")
     while name and name not in bindings:
         name = name.rpartition("/")[0]
@@ -127,7 +127,7 @@ def _by_line(program: PythonModule, run: Callable[[], Any], runs: int) -> tuple[
 
 
 def _traced(filename: str, run: Callable[[], Any], totals: dict[int, float]) -> None:
-    """Run, and add to ``totals`` what passes at each line of the program of that file name."""
+    """Call ``run``, and add the time spent at each line of the program in ``filename`` to ``totals``."""
     stack: list[list[Any]] = []
 
     def on_line(frame: FrameType, event: str, _argument: Any) -> Any:
@@ -138,7 +138,7 @@ def _traced(filename: str, run: Callable[[], Any], totals: dict[int, float]) -> 
         if event == "return":
             stack.pop()
             if stack:
-                stack[-1][1] = perf_counter()  # what a function inside took is on its own lines
+                stack[-1][1] = perf_counter()  # the time of an inner function is on its own lines
             return None
         current[0] = frame.f_lineno
         current[1] = perf_counter()

@@ -1,7 +1,8 @@
-"""Programs that a graph runtime runs but for what only Python can do: outside functions, closures, recursion, printing.
+"""Programs that a graph runtime runs except for parts that need Python: external functions, closures, recursion,
+printing.
 
-A function with such calls is parted. What a runtime can do becomes functions of their own, as few as the order allows,
-each a graph that the runtime opens; what remains calls these, and runs as the NumPy engine runs programs.
+A function with such parts is split. The parts that a runtime can run become separate functions, as few as the order
+allows, and each is a graph that the runtime opens. The rest calls these, and runs as in the NumPy engine.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from .packed import LOWERINGS as OF_PYTHON
 
 
 def needing_python(module: IRModule) -> frozenset[str]:
-    """The functions of ``module`` that do, or call what does, something that only Python can. Cost: linear."""
+    """The functions of ``module`` that need Python, or that call one that does. Cost: linear."""
     callers: dict[str, set[str]] = {}
     found: set[str] = set()
     for name, function in module.items():
-        answers_nothing = function.ret_ty == TupleType([]) and len(module) > 1  # alone, it is an error to build it
+        answers_nothing = function.ret_ty == TupleType([]) and len(module) > 1  # alone, it cannot be built
         if answers_nothing or not _is_data(function.ret_ty):
             found.add(name)
         called: list[Expr] = []
@@ -61,9 +62,10 @@ def needing_python(module: IRModule) -> frozenset[str]:
 def compile_parted(
     target: str, module: IRModule, parted: frozenset[str], compile_graphs: Callable[[IRModule], Executable]
 ) -> Executable:
-    """``module`` with the functions ``parted`` run by Python, and all else by what ``compile_graphs`` makes of it.
+    """``module`` with the functions in ``parted`` run by Python, and everything else by the result of
+    ``compile_graphs``.
 
-    Cost: linear in the bindings, besides opening the graphs.
+    Cost: linear in the bindings, plus opening the graphs.
     """
     parts = _Parts(module, parted)
     around = {name: parts.around(name, function) for name, function in module.items() if name in parted}
@@ -79,7 +81,7 @@ def _others(module: IRModule, parted: frozenset[str]) -> dict[str, Function]:
 
 
 class _Parts:
-    """Parts functions, and collects the parts for graphs under names of their own."""
+    """Splits functions, and collects the parts for graphs under names of their own."""
 
     def __init__(self, module: IRModule, parted: frozenset[str]) -> None:
         self.graphs: Final[dict[str, Function]] = {}
@@ -88,7 +90,7 @@ class _Parts:
         self._name = ""
 
     def around(self, name: str, function: Function) -> Function:
-        """``function`` with calls in the places of its parts."""
+        """``function`` with calls in place of the parts that became graphs."""
         self._name = name
         return function.with_body(self._body(function.body))
 
@@ -116,7 +118,7 @@ class _Parts:
         return self._body(value) if isinstance(value, SeqExpr) else value
 
     def _fits(self, statement: Statement) -> bool:
-        """True if a graph can hold it."""
+        """True if a graph can hold the statement."""
         value = statement.value
         if statement.cast is not None or isinstance(value, Function) or not _is_data(statement.var.ty):
             return False
@@ -128,7 +130,7 @@ class _Parts:
         return True
 
     def _part(self, part: Sequence[Statement], results: Sequence[Var]) -> list[Binding]:
-        """A part as a graph of its own; the bindings that call it and take out ``results``."""
+        """Make a graph of a part; returns the bindings that call it and extract ``results``."""
         if not results:
             return []
         inside = {statement.var for statement in part}
@@ -162,10 +164,10 @@ class _Parts:
 
 
 class _Rows:
-    """The statements of a body by level: first those of a graph, then those that Python runs after it.
+    """The statements of a body by level: at each level first those of a graph, then those that Python runs after it.
 
-    Python's keep their order. A value of a graph goes to the lowest level that has what it reads, so that graphs are
-    few.
+    Python's statements keep their order. A statement of a graph goes to the lowest level at which its operands are
+    known, so that there are few graphs.
     """
 
     def __init__(self) -> None:
@@ -177,7 +179,7 @@ class _Rows:
         self._last = -1
 
     def add(self, statement: Statement, *, fits: bool) -> None:
-        """Find the level of one more statement; ``fits``: a graph can hold it."""
+        """Find the level of one more statement; ``fits`` says that a graph can hold it."""
         reads: list[Var | SymVar] = [*variables_of(statement.value)]
         reads += [size for expr in walk(statement.value) for size in own_symvars(expr)]
         graphs = [self._graph_of[read] for read in reads if isinstance(read, Var) and read in self._graph_of]
@@ -210,12 +212,12 @@ class _Rows:
 
 
 def _is_only_in_python(expr: Expr) -> bool:
-    """True if it is a function that lives outside, or an operator that has no meaning but what Python gives it."""
+    """True if ``expr`` is an external function, or an operator that only Python can compute."""
     return isinstance(expr, ExternFunc) or (isinstance(expr, Op) and expr.reference is None and expr.name in OF_PYTHON)
 
 
 def _are_written_inside(called: Sequence[Expr], function: Function) -> bool:
-    """True if what is ``called`` are functions that stand inside ``function``, none of which calls itself."""
+    """True if all of ``called`` are functions defined inside ``function``, none of which calls itself."""
     local: dict[Expr, Function] = {}
     for binding in iter_bindings(function):
         value = binding.value
@@ -226,7 +228,7 @@ def _are_written_inside(called: Sequence[Expr], function: Function) -> bool:
 
 
 def _is_data(ty: Type) -> bool:
-    """True if a graph can take and give a value of type ``ty``."""
+    """True if a graph can take and return a value of type ``ty``."""
     if isinstance(ty, TupleType):
         return all(map(_is_data, ty.fields))
     return isinstance(ty, ShapeType | PrimType) or (isinstance(ty, TensorType) and ty.dtype is not None)

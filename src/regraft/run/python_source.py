@@ -1,8 +1,8 @@
 """Programs as straight-line Python over an array library: names, globals and lines of a whole module.
 
-Each function of the module becomes a Python function with one line for each binding; operators, constants and
-type checks are globals of the generated text. What differs from one array library to the next is a `Dialect`.
-The text of a function's body is the business of `function_writer`.
+Each function of the module becomes a Python function with one line for each binding. Operators, constants and type
+checks are globals of the generated text. The differences between array libraries are in a `Dialect`. `function_writer`
+writes the bodies of functions.
 """
 
 from __future__ import annotations
@@ -33,15 +33,14 @@ if TYPE_CHECKING:
     from .function_writer import FunctionWriter
 
 WriteCall: TypeAlias = "Callable[[FunctionWriter, Call], str]"
-"""Gives the Python expression that a call becomes."""
+"""Returns the Python expression for a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallText:
-    """The text of a call in an engine, for an operator without reference or one that the engine runs in a better way.
+    """The text of a call in an engine, for an operator without a reference or with a better form on the engine.
 
-    ``untrusted`` says that the value comes from outside, so it is checked against the type that the call
-    states.
+    ``untrusted`` says that the value comes from outside, so it is checked against the type in the call.
     """
 
     write: WriteCall
@@ -67,24 +66,25 @@ def called(function: str, *arguments: str) -> str:
 
 
 def write_extern_call(writer: FunctionWriter, call: Call) -> str:
-    """The text of a call of an outside function, by the helper ``call_packed``."""
+    """The text of a call of an external function, which calls the helper ``call_packed``."""
     assert isinstance(call.op, ExternFunc)
     return called("call_packed", outside_text(writer, call.op), *writer.operands(call.args))
 
 
 def outside_text(writer: FunctionWriter, function: ExternFunc) -> str:
-    """The text of a function that lives outside: what was compiled for the module, or the name of a registered one."""
+    """The text of an external function: the global of a compiled one, or the name of a registered one."""
     return writer.module.kernel(function.global_symbol) or repr(function.global_symbol)
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The particulars of one array library.
+    """The specifics of one array library.
 
-    ``xp`` is its array API namespace, ``constant`` brings a constant's numbers into it, ``name_dtype`` names
-    the dtype of an array, ``lowerings`` come before reference semantics, and ``helpers`` are what their text
-    refers to. ``traced`` says that a condition has no value while the program runs, so that both sides of a branch are
-    handed to the helper ``choose`` as functions. What an outside function gives is checked, unless it ``trusts`` it.
+    ``xp`` is its array API namespace. ``constant`` converts a constant's numbers, ``name_dtype`` names an array's
+    dtype, ``lowerings`` precede reference semantics, and ``helpers`` are the functions that their texts refer to.
+    ``traced`` says that a condition has no value while the program runs, so both sides of a branch are passed to the
+    helper ``choose`` as functions. The result of an external function is checked, unless ``trusts`` returns True for
+    it.
     """
 
     target: str
@@ -97,18 +97,18 @@ class Dialect:
     write_extern: WriteCall = write_extern_call
     trusts: Callable[[ExternFunc], bool] = lambda function: False
     outside: Callable[[Op], Callable[..., Any] | None] = lambda op: None
-    """The library's own function for an operator that somebody has declared, or nobody."""
+    """The library's own function for an operator that is declared by a user, or not at all."""
     carried: Callable[[Call], Callable[..., Any] | None] = lambda call: None
-    """The function that computes a call of an operator that a model brought and nobody declared."""
+    """The function for a call of an operator that came with a model and is not declared."""
     bring_in: Callable[[NumpyKernel], Callable[..., Any]] = lambda kernel: kernel
-    """A function over NumPy arrays as one over those of the library."""
+    """Converts a function over NumPy arrays into one over the library's arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The source of a line of the text: the function, the variable that it binds, and its value.
+    """The source of a line of the text: the function, the variable that the line binds, and its value.
 
-    ``names`` are the names that the function's variables have in the text.
+    ``names`` are the names of the function's variables in the text.
     """
 
     function: str
@@ -119,7 +119,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class PythonModule:
-    """The finished text, its globals after it ran, and where each of its lines comes from."""
+    """The finished text, its globals after it was executed, and the source of each of its lines."""
 
     filename: str
     source: str
@@ -143,7 +143,7 @@ _TEXT_NAMES: Final = {
     "inf": float("inf"),
     "nan": float("nan"),
 }
-"""Names that the text of sizes and attribute values may refer to."""
+"""Names that the texts of sizes and attribute values may refer to."""
 
 
 def op_global(op: Op) -> str:
@@ -153,7 +153,7 @@ def op_global(op: Op) -> str:
 
 
 def runner(op: Op, dialect: Dialect) -> Callable[..., Any] | None:
-    """The function that computes ``op`` on an engine: its kernel, the library's, or its reference; None without."""
+    """The function that computes ``op`` on an engine: its kernel, the library's function, its reference, or None."""
     kernel = op.kernels.get(dialect.target)
     if kernel is not None:
         return _with_none(kernel, op)
@@ -166,7 +166,7 @@ def runner(op: Op, dialect: Dialect) -> Callable[..., Any] | None:
 
 
 def _with_none(kernel: Callable[..., Any], op: Op) -> Callable[..., Any]:
-    """``kernel`` with None for operands that a call leaves out before others, which come as empty tuples."""
+    """``kernel`` with None for omitted operands, which are passed as empty tuples if others follow."""
     if not any(operand.optional for operand in op.operands):
         return kernel
 
@@ -206,17 +206,19 @@ class ModuleWriter:
         self._kernels: Final = {name: dialect.bring_in(NumpyKernel(name, kernel)) for name, kernel in kernels}
 
     def is_taken(self, name: str) -> bool:
-        """True if ``name`` is a global of the text, or may become one, so that no local may have it."""
+        """True if ``name`` is a global of the text, or may become one, so that a local must not have it."""
         return name in self.reserved or _ENGINE_NAMES.fullmatch(name) is not None
 
     def add_global(self, name: str, value: Any) -> str:
-        """Give the text a global; ``name`` must match what `is_taken` keeps for the engine. Returns its name."""
+        """Add a global to the text; ``name`` must match a pattern reserved for the engine (`is_taken`). Returns its
+        name.
+        """
         fresh = self._supply.fresh(name)
         self.namespace[fresh] = value
         return fresh
 
     def shared_global(self, name: str, value: Any) -> str:
-        """The global ``name``, or one like it, that holds ``value``; one for all who ask for the same."""
+        """The global for ``value``, called ``name`` or similar; the same one for every request with the same value."""
         found = self._shared.get((name, id(value)))
         if found is None:
             found = self._shared[name, id(value)] = self.add_global(name, value)
@@ -238,7 +240,7 @@ class ModuleWriter:
         return name
 
     def constant(self, constant: Constant) -> str:
-        """The global that holds a constant; one for all constants that share a handle."""
+        """The global for a constant; the same one for all constants that share a handle."""
         data = constant.data
         name = self._constants.get(id(data))
         if name is None:
@@ -252,7 +254,7 @@ class ModuleWriter:
         return name
 
     def function(self, var: GlobalVar, function: str) -> str:
-        """The Python function of a function of the module."""
+        """The name of the Python function for a function of the module."""
         name = self.functions.get(var.name_hint)
         if name is None:
             known = ", ".join(self.functions) or "none"
@@ -260,12 +262,12 @@ class ModuleWriter:
         return name
 
     def kernel(self, name: str) -> str | None:
-        """The global that holds what was compiled for the module under ``name``; None if there is no such thing."""
+        """The global for the function compiled for the module under ``name``; None if there is none."""
         run = self._kernels.get(name)
         return None if run is None else self.shared_global(f"kernel_{identifier(name)}", run)
 
     def finish(self, filename: str) -> PythonModule:
-        """Compile the text and run it, which defines the functions."""
+        """Compile the text and execute it, which defines the functions."""
         header = [*self._legend, *([""] if self._legend else [])]
         source = "\n".join([*header, *self.lines, ""])
         shift = len(header)

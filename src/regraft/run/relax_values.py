@@ -1,6 +1,6 @@
-"""Values and devices under the names that Relax's programs give them.
+"""Values and devices under Relax's names.
 
-Arrays are NumPy's. `Tensor` is one that also answers to ``numpy()``, as results of Relax's virtual machine do.
+Arrays are NumPy arrays. `Tensor` is an array that also has ``numpy()``, like the results of Relax's virtual machine.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from .externs import Extern, register_func
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A kind of device, and which one of them."""
+    """A kind of device, and its index."""
 
     type: str
     index: int = 0
 
     @property
     def exist(self) -> bool:
-        """True for the CPU: the engines say themselves what else they find."""
+        """True for the CPU. The engines find other devices themselves."""
         return self.type == "cpu"
 
     def sync(self) -> None:
-        """Wait for nothing: a call returns when its results are there."""
+        """Do nothing: a call returns when its results are ready."""
 
     def __str__(self) -> str:
         return f"{self.type}:{self.index}"
@@ -48,7 +48,7 @@ opencl = partial(Device, "opencl")
 
 
 def device(dev: str, index: int | None = None) -> Device:
-    """The device of a name: ``"cpu"``, ``"llvm"``, ``"cuda:1"``."""
+    """The device with a name such as ``"cpu"``, ``"llvm"`` or ``"cuda:1"``."""
     kind, _, number = dev.partition(":")
     if number and not number.isdecimal():
         raise ExecutionError(f"device {dev!r}: after the colon stands a number")
@@ -56,7 +56,7 @@ def device(dev: str, index: int | None = None) -> Device:
 
 
 class Tensor(np.ndarray[Any, np.dtype[Any]]):
-    """An array of NumPy's that also has the methods of Relax's tensors; no numbers are copied to make one."""
+    """A NumPy array with the methods of Relax's tensors; making one copies no numbers."""
 
     def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
         """The plain array over the same memory."""
@@ -70,7 +70,7 @@ class Tensor(np.ndarray[Any, np.dtype[Any]]):
         return cpu()
 
     def copyfrom(self, source_array: Any) -> Tensor:
-        """Overwrite the numbers with those of an array of the same shape."""
+        """Overwrite the elements with those of an array of the same shape."""
         source = np.asarray(source_array)
         if source.shape != self.shape:
             raise ExecutionError(f"copyfrom: an array of shape {source.shape} does not fit into one of {self.shape}")
@@ -78,51 +78,51 @@ class Tensor(np.ndarray[Any, np.dtype[Any]]):
         return self
 
     def copyto(self, target: Any) -> Any:
-        """A copy of the numbers: in the array ``target``, or, where that is a device, in a new one."""
+        """A copy of the elements: in the array ``target``, or in a new array if ``target`` is a device."""
         return target.copyfrom(self) if isinstance(target, Tensor) else self.copy()
 
 
 def tensor(arr: Any, device: object = None, mem_scope: str | None = None) -> Tensor:
-    """An array, a number or nested lists as a `Tensor` of its own memory; ``device`` and ``mem_scope`` are taken."""
+    """A copy of an array, a number or nested lists as a `Tensor`; ``device`` and ``mem_scope`` are ignored."""
     del device, mem_scope
     return np.array(arr).view(Tensor)
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """An array of another library that speaks DLPack, as a `Tensor` over the same memory."""
+    """An array of another library with DLPack, as a `Tensor` over the same memory."""
     return np.from_dlpack(ext_tensor).view(Tensor)
 
 
 def empty(shape: Iterable[int], dtype: str = "float32", device: object = None, mem_scope: str | None = None) -> Tensor:
-    """A `Tensor` with nothing in it yet."""
+    """An uninitialized `Tensor`; ``device`` and ``mem_scope`` are ignored."""
     del device, mem_scope
     return np.empty(tuple(shape), numpy_dtype(dtype)).view(Tensor)
 
 
 def convert(value: Any) -> Any:
-    """``value`` as programs hold it: numbers, texts and lists of them stay what they are."""
+    """``value`` unchanged: programs hold numbers, texts and lists of them as they are."""
     return value
 
 
 class DataType(str):
-    """A dtype as a value: its name, ``"float32"``, or of several lanes, ``"int8x4"``."""
+    """A dtype as a value: its name, such as ``"float32"``, or with several lanes, ``"int8x4"``."""
 
     __slots__ = ()
 
     @property
     def lanes(self) -> int:
-        """The numbers that one element holds."""
+        """The number of lanes of one element."""
         return int(self.partition("x")[2] or 1)
 
     @property
     def bits(self) -> int:
-        """The size of one number."""
+        """The size of one lane in bits."""
         name = self.partition("x")[0]
         return 8 if name == "bool" else int(name.lstrip("abcdefghijklmnopqrstuvwxyz").partition("_")[0])
 
     @property
     def itemsize(self) -> int:
-        """The bytes of an element."""
+        """The size of an element in bytes."""
         return (self.bits * self.lanes + 7) // 8
 
 
@@ -133,7 +133,9 @@ class ShapeTuple(tuple[int, ...]):
 
 
 def as_relax_value(value: Any) -> Any:
-    """A result as Relax's machine gives it: NumPy's arrays as `Tensor`, in tuples and lists, too, a shape as one."""
+    """A result as Relax's machine returns it: NumPy arrays become `Tensor`, also inside tuples and lists; shapes
+    `ShapeTuple`.
+    """
     if type(value) is np.ndarray:
         return cast(Any, value).view(Tensor)
     if type(value) not in (tuple, list):
@@ -148,7 +150,7 @@ def as_relax_value(value: Any) -> Any:
 def register_global_func(
     func_name: str, f: Extern | None = None, override: bool = False
 ) -> Extern | Callable[[Extern], Extern]:
-    """`register_func` for functions that were written for Relax: NumPy's arrays come to them as `Tensor`."""
+    """`register_func` for functions that were written for Relax: they receive NumPy arrays as `Tensor`."""
     if f is None:
         return partial(register_global_func, func_name, override=override)
     function = f
@@ -162,9 +164,9 @@ def register_global_func(
 
 
 class RelaxTarget:
-    """A target by the name that TVM gives it, for `build`: ``RelaxTarget("llvm", host="llvm")``.
+    """A target by TVM's name for it, for `build`: ``RelaxTarget("llvm", host="llvm")``.
 
-    Options after the name are TVM's and change nothing here; neither does ``host``. A ``with`` changes nothing, either.
+    TVM's options after the name are ignored, and so is ``host``. A ``with`` statement has no effect.
     """
 
     __slots__ = ("host", "kind")
@@ -178,7 +180,7 @@ class RelaxTarget:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Leave the block."""
+        """Leave the block, without effect."""
 
     def __str__(self) -> str:
         return self.kind

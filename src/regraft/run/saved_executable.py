@@ -1,7 +1,7 @@
-"""Executables in files: what `Executable.export_library` writes, and `load_module`, which reads it.
+"""Executables in files: `Executable.export_library` writes them, and `load_module` reads them.
 
-The file is JSON: the program, or the instructions, with all constants. Nothing in it is code of this machine, so
-reading it runs nothing; a program is built anew.
+The file is JSON: the program, or the instructions, with all constants. It contains no machine code, so reading it
+executes nothing; a program is compiled again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _FORMAT: Final = "regraft executable 1"
 
 
 def save_executable(executable: Executable, path: str | os.PathLike[str]) -> None:
-    """Write an executable into a file, whole or not at all.
+    """Write an executable to a file, completely or not at all.
 
-    Raises `ExecutionError` for one that keeps no program, and where the file cannot be written.
+    Raises `ExecutionError` for an executable that keeps no program, and if the file cannot be written.
     """
     if isinstance(executable, RegisterExecutable):
         constants = save_json(Tuple([_as_node(value) for value in executable.constants]))
@@ -50,9 +50,9 @@ def save_executable(executable: Executable, path: str | os.PathLike[str]) -> Non
 
 
 def load_module(path: str | os.PathLike[str]) -> Executable:
-    """The executable that `Executable.export_library` wrote, ready to run.
+    """The executable from a file of `Executable.export_library`, ready to run.
 
-    Raises `ExecutionError` for a file that is none of its own or is damaged.
+    Raises `ExecutionError` for a file that is not such a file or is damaged.
     """
     try:
         content = json.loads(Path(path).read_text())
@@ -90,7 +90,7 @@ def _step(kind: Any, callee: Any, operands: list[Any], place: Any) -> Instructio
 
 
 def _as_node(value: Any) -> Expr:
-    """A constant of an executable as one of a program."""
+    """A constant of an executable as a node of a program."""
     if isinstance(value, DataType):
         return DataTypeImm(str(value))
     if isinstance(value, str):

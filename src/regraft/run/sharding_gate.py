@@ -1,8 +1,8 @@
-"""The checks of requests to a mesh: every sharding of a program is looked at here, before JAX sees it.
+"""The checks of shardings: every sharding of a program is checked here before JAX sees it.
 
-JAX replicates silently what does not divide, ignores names that match nothing, and names neither tensor nor model when
-it refuses. So names, axes and sizes are checked here, and each refusal says which tensor, where it is from, and what
-would fit.
+JAX silently replicates a tensor whose size does not divide, ignores names that match nothing, and names neither tensor
+nor model in its errors. So names, axes and sizes are checked here, and each error names the tensor, its origin, and
+alternatives that fit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPECIAL: Final = frozenset("*?[")
 
 
 class ShardedTensor(NamedTuple):
-    """A tensor that a sharding may be given for: what it is called, its sizes, and where it is from."""
+    """A tensor that a sharding may be given for: its name, its sizes, and its origin."""
 
     name: str
     dims: tuple[Dim, ...] | None
@@ -36,11 +36,11 @@ class ShardedTensor(NamedTuple):
 def resolved(
     argument: str, given: Mapping[str, Any] | None, tensors: Sequence[ShardedTensor], mesh: Mesh
 ) -> dict[str, CutAxes]:
-    """The full spec of each of ``tensors`` that ``given`` says something about, by name.
+    """The complete spec of each of ``tensors`` that ``given`` covers, by name.
 
-    ``given`` goes from names and globs to specs: a name that stands there decides, else the first glob that matches.
-    Raises `BuildError`, which starts with ``argument``, for a name or glob that matches nothing, an axis that the mesh
-    does not have or that is used twice, a spec that is longer than the tensor's rank, and a size that does not divide.
+    ``given`` maps names and globs to specs. An exact name takes precedence, else the first matching glob. Raises
+    `BuildError`, which starts with ``argument``, for a name or glob that matches nothing, an axis that the mesh lacks
+    or that is used twice, a spec longer than the tensor's rank, and a size that does not divide.
     """
     names = [tensor.name for tensor in tensors]
     known = set(names)
@@ -63,7 +63,9 @@ def resolved(
 
 
 def checked_spec(argument: str, spec: Any, tensor: ShardedTensor, mesh: Mesh) -> CutAxes:
-    """``spec`` in full, for ``tensor``; raises `BuildError` where it does not fit. Open sizes are left to the call."""
+    """``spec``, completed for ``tensor``; raises `BuildError` if it does not fit. Symbolic sizes are checked at each
+    call.
+    """
     entries = _entries(argument, spec, tensor)
     if tensor.dims is None:
         raise BuildError(f"{argument}: {tensor}; only a tensor of known rank can be cut")
@@ -88,7 +90,7 @@ def checked_spec(argument: str, spec: Any, tensor: ShardedTensor, mesh: Mesh) ->
 
 
 def check_sizes(argument: str, spec: CutAxes, tensor: ShardedTensor, sizes: Sequence[Dim], mesh: Mesh) -> None:
-    """Raise `BuildError` where a known size does not divide over what cuts it."""
+    """Raise `BuildError` if a known size does not divide by the number of parts that its axis is cut into."""
     for index, (axes, size) in enumerate(zip(spec, sizes, strict=True)):
         ways = mesh.ways(axes)
         if isinstance(size, SymExpr) or size % ways == 0:
@@ -105,7 +107,7 @@ def _what_fits(axes: tuple[str, ...], size: int, ways: int) -> str:
 
 
 def _entries(argument: str, spec: Any, tensor: ShardedTensor) -> CutAxes:
-    """Each entry as a tuple of names; a string or None alone is not a spec."""
+    """Each entry as a tuple of names. A string or None by itself is not a spec."""
     if isinstance(spec, tuple | list):
         entries: list[tuple[str, ...]] = []
         for entry in cast("Iterable[Any]", spec):

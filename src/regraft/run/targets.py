@@ -1,8 +1,8 @@
 """The engines by name, and `build`.
 
 An engine is a module with two functions: ``compile_module(module, **options) -> Executable``, and ``runs(op) -> bool``,
-which needs only the operator's declaration and no framework. The module is imported when it is first asked for,
-and imports its framework when it compiles, so a framework that is not used is never loaded.
+which needs only the operator's declaration and no framework. The module is imported on first use, and it imports its
+framework when it compiles. So an unused framework is never loaded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEFAULT_TARGET: Final = "onnxruntime"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The module of an engine and the package that it needs; the extra of regraft named ``extra`` brings it."""
+    """The module of an engine and the package that it needs; regraft's extra named ``extra`` installs that package."""
 
     module: str
     package: str | None = None
@@ -50,14 +50,14 @@ _RELAX_OPTIONS: Final = ("tir_pipeline", "exec_mode", "system_lib")
 
 
 def register_target(name: str, target: Target) -> None:
-    """Let `build` know an engine; raises `BuildError` when the name is taken."""
+    """Make an engine known to `build`; raises `BuildError` if the name is taken."""
     if name in _targets:
         raise BuildError(f"there is a target {name!r} already")
     _targets[name] = target
 
 
 def remove_target(name: str) -> None:
-    """Forget an engine that `register_target` added."""
+    """Remove an engine that `register_target` added."""
     _targets.pop(name, None)
 
 
@@ -67,12 +67,14 @@ def target_names() -> tuple[str, ...]:
 
 
 def runs_on(target: str, op: Op) -> bool:
-    """True if ``target`` runs calls of ``op``, as far as its declaration tells; the target must be a known one."""
+    """True if ``target``, a known one, runs calls of ``op``, as far as the operator's declaration says."""
     return import_module(_targets[target].module).runs(op)
 
 
 pipeline_named: Callable[[str], Any]
-"""The registered pipeline of a name, None for those of the package; the top module, which knows the passes, sets it."""
+"""Returns the registered pipeline with a name, None for the package's own; the top module sets it, as it knows the
+passes.
+"""
 
 
 @overload
@@ -92,17 +94,17 @@ def build(
     params: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Executable:
-    """Make ``module`` ready to run on ``target``.
+    """Compile ``module`` for ``target``.
 
-    A target of TVM's that is the CPU (``"llvm"``, ``"c"``, or an object that prints so) is the reference engine, which
-    runs every program; None is the default. ``params`` are values for parameters of ``main``. ``relax_pipeline``, a
-    pass or the name of a registered pipeline, changes the program before; ``"default"`` and its like change nothing.
-    Relax's other options, ``tir_pipeline``, ``exec_mode`` and ``system_lib``, are taken and change nothing.
+    TVM's CPU targets (``"llvm"``, ``"c"``, or an object whose text is one of these) select the reference engine, which
+    runs every program. None selects the default engine. ``params`` are values for parameters of ``main``.
+    ``relax_pipeline``, a pass or the name of a registered pipeline, is applied to the program first; ``"default"`` and
+    the package's other pipelines change nothing. Relax's options ``tir_pipeline``, ``exec_mode`` and ``system_lib`` are
+    accepted and ignored.
 
-    A function alone is built as a module of it, under its name or ``main``. ``options`` are the engine's own.
-    Cost: linear in the bindings. Raises `BuildError` for a target or option that does not exist and for a
-    program that the target cannot run, and `MissingDependencyError` when the target's package is not
-    installed.
+    A function is built as a module of that function, under its name or ``main``. ``options`` are the engine's own.
+    Cost: linear in the bindings. Raises `BuildError` for an unknown target or option and for a program that the target
+    cannot run, and `MissingDependencyError` if the target's package is not installed.
     """
     if isinstance(module, Function):
         module = IRModule.from_expr(module)

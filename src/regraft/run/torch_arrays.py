@@ -1,6 +1,7 @@
-"""Values across the border of the torch engine: tensors and whatever speaks ``__array__`` or DLPack in, tensors out.
+"""Values that enter and leave the torch engine: tensors and objects with ``__array__`` or DLPack come in, tensors go
+out.
 
-Knows the language's types, and `arrays`, which reads everything that is no tensor of PyTorch.
+The module uses the language's types, and `arrays`, which reads everything that is not a PyTorch tensor.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from .numpy_kernel import NumpyKernel
 
 
 def tensor_dtype(value: Any) -> str | None:
-    """The Relax name of the dtype of a tensor; None for anything else."""
+    """The Relax name of a tensor's dtype; None for anything else."""
     return str(value.dtype).removeprefix("torch.") if isinstance(value, torch.Tensor) else None
 
 
 def takes_tensors(device: torch.device | None) -> TakeTensor:
-    """A tensor argument as the torch engine takes it, on ``device`` (None: where it is).
+    """Returns a function that converts a tensor argument for the torch engine, on ``device`` (None: where it is).
 
-    Tensors of PyTorch keep their graph of gradients; arrays are shared, not copied.
+    PyTorch tensors keep their autograd graph; arrays are shared, not copied.
     """
 
     def take(value: Any, ty: TensorType, place: str) -> torch.Tensor:
@@ -47,9 +48,9 @@ def _shared(array: np.ndarray, place: str) -> torch.Tensor:
 
 
 def as_constant(data: TensorData, device: torch.device | None) -> torch.Tensor:
-    """The numbers of a constant, sharing its memory on the CPU; those of fewer than 8 bits have a byte each.
+    """A constant as a tensor, which shares its memory on the CPU; numbers of fewer than 8 bits get a byte each.
 
-    That byte is an int8: operators that hold several numbers in a byte read those out of uint8.
+    That byte is an int8, because operators on packed numbers read them out of uint8.
     """
     array, dtype = data.numpy(), "int8" if data.dtype in BYTES_FOR_BITS else data.dtype
     try:
@@ -62,7 +63,7 @@ def as_constant(data: TensorData, device: torch.device | None) -> torch.Tensor:
 def over_tensors(kernel: NumpyKernel) -> Callable[..., Any]:
     """``kernel`` as a function of tensors: over their memory on the CPU, over copies elsewhere.
 
-    No gradient goes through it, so it raises `ExecutionError` where one is asked for.
+    It has no gradient, so it raises `ExecutionError` if a tensor requires one.
     """
 
     def run(*arguments: Any) -> Any:
@@ -75,7 +76,7 @@ def over_tensors(kernel: NumpyKernel) -> Callable[..., Any]:
             )
         device = next((tensor.device for tensor, _ in tensors), None)
         result = kernel(*given)
-        if result is None:  # it wrote into what it was given
+        if result is None:  # it wrote into its arguments
             for tensor, array in tensors:
                 if tensor.device.type != "cpu":
                     tensor.copy_(from_numpy(array, as_dtype(array.dtype)))

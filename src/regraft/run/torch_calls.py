@@ -1,7 +1,8 @@
-"""ATen operators that nothing rewrote come back as these operators: the last step before a program runs on PyTorch.
+"""Unchanged ATen operators are restored as such: the last step before a program runs on PyTorch.
 
-`restore_calls` finds the calls that variables remember (`SourceCall`), as far as what they were read as stands in the
-program unchanged, and puts a call of the operator in place of each. What was computed for it only goes.
+`restore_calls` finds the calls that variables remember (`SourceCall`), if the operators that a call was read as are
+still in the program unchanged. It replaces these by a call of the ATen operator, and removes everything that was
+computed only for it.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ _COMPLEX: Final = {"float32": "complex64", "float64": "complex128"}
 _PREFIX: Final = "torch.ops."
 _ORDER: Final = "regraft.torch.row_by_row"
 _OUTCOME: Final = 1 << 60
-"""The position of what a body leads to."""
+"""The position of the result of a body."""
 
 
 def restore_calls(module: IRModule) -> IRModule:
-    """``module`` with calls of ATen operators wherever what they were read as is still there. Cost: linear."""
+    """``module`` with calls of ATen operators in place of their unchanged steps. Cost: linear."""
     return module.with_each(
         lambda _name, function: function.with_body(_restored(function.body, _Outer.of(function.params)))
     )
 
 
 def values_to_restore(module: IRModule) -> frozenset[Expr]:
-    """The values bound in ``module`` that `restore_calls` would put a call of several steps in the place of."""
+    """The values bound in ``module`` that `restore_calls` would replace as steps of a call with several steps."""
     found: set[Expr] = set()
     for name in module:
         function = module[name]
@@ -60,7 +61,7 @@ def values_to_restore(module: IRModule) -> frozenset[Expr]:
 
 
 def sums_of_products(module: IRModule) -> frozenset[Expr]:
-    """The values bound in ``module`` that PyTorch computed as part of an operator which multiplies and adds."""
+    """The values bound in ``module`` that PyTorch computed inside an operator which multiplies and adds."""
     found: set[Expr] = set()
     for name in module:
         pending = [module[name].body]
@@ -84,7 +85,7 @@ def _bodies_of(value: Expr) -> list[SeqExpr]:
 
 
 class _Outer(NamedTuple):
-    """The scope around a body: variables that it may read, and the sizes that their types tell."""
+    """The scope around a body: the variables that it may read, and the sizes that their types define."""
 
     variables: tuple[Var, ...]
     sizes: frozenset[SymVar]
@@ -95,7 +96,7 @@ class _Outer(NamedTuple):
         return _Outer(tuple(params), frozenset(size for param in params for size in type_symvars(param.ty)))
 
     def and_of(self, params: Sequence[Var]) -> _Outer:
-        """The same, and what the parameters of an inner function tell."""
+        """The scope with the parameters of an inner function added."""
         more = _Outer.of(params)
         return _Outer(self.variables + more.variables, self.sizes | more.sizes)
 
@@ -151,7 +152,7 @@ class _RestoredBody:
             self._users.setdefault(var, []).append(_OUTCOME)
 
     def restored(self) -> SeqExpr:
-        """The body with every call restored that can be."""
+        """The body with every possible call restored."""
         found = list(self._found())
         while True:
             emission = _CallRestoration(found, self._bindings, self._outcome)
@@ -161,7 +162,7 @@ class _RestoredBody:
             found.remove(broken)
 
     def values_of_several(self) -> set[Expr]:
-        """The values of all steps of the calls that have several."""
+        """The values of all steps of calls that have several steps."""
         groups = [one.match.members for one in self._found()]
         return {self._definitions[var].value for group in groups if len(group) > 1 for var in group}
 
@@ -180,7 +181,8 @@ class _RestoredBody:
     def _match(self, call: SourceCall, tagged: Sequence[Var]) -> _Found | None:
         match = FoundCall(call, self._definitions, self._weights)
         outputs: dict[tuple[int, int], Var] = {}
-        # From behind: what is computed last is a result, and the last one that looks like it.
+        # Search backwards: a call's last value is a result, and the last value that looks like a result is the right
+        # one.
         candidates = list(call.outputs())[::-1]
         for var in reversed(tagged):
             for step, index, part in candidates:
@@ -189,7 +191,7 @@ class _RestoredBody:
                     break
         match.add_casts(tagged, list(outputs.values()))
         members = {var for var in match.members if var in self._position}
-        # A call of which rewriting left nothing gives its operand, which no step of it computes.
+        # If rewriting removed all steps of a call, its result is its operand, which no step computes.
         if not outputs or not members.issuperset(outputs.values()):
             return None
         if not self._supply_unread(match, members) or not match.is_whole():
@@ -206,9 +208,9 @@ class _RestoredBody:
         return _Found(match, outputs, place, any(not self._sizes.issuperset(type_symvars(cast.ty)) for cast in casts))
 
     def _supply_unread(self, match: FoundCall, members: set[Var]) -> bool:
-        """Find operands for those arguments of the call that nothing it was read as reads; False where there are none.
+        """Find operands for arguments of the call that none of its steps reads; False if there are none.
 
-        What they hold does not count, so that any value of their type will do.
+        The values of such operands do not matter, so any value of the right type will do.
         """
         if not match.call.unread:
             return True
@@ -220,7 +222,7 @@ class _RestoredBody:
         )
 
     def _earliest(self, match: FoundCall, members: set[Var]) -> int:
-        """The place of the binding before which the call can stand: all operands are there, and one step was next."""
+        """The first position for the call: all operands are bound, and one of its steps follows."""
         operands = [var for slot in match.slots.values() for var in variables_of(slot)]
         ready = max([self._position[var] + 1 for var in operands if var in self._position], default=0)
         return max(ready, min(self._position[var] for var in members))
@@ -229,7 +231,7 @@ class _RestoredBody:
         return place != _OUTCOME and self._bindings[place].var in members
 
     def _is_tagged(self, place: int) -> bool:
-        """True if the binding at a place may belong to another call, and go with it."""
+        """True if the binding at ``place`` may belong to another call, and be replaced with it."""
         return place != _OUTCOME and bool(calls_of(self._bindings[place].var))
 
 
@@ -264,7 +266,7 @@ class _CallRestoration:
         self.bindings: Final = _needed(written, outcome, members)
 
     def first_broken(self, sizes: Iterable[SymVar]) -> _Found | None:
-        """The first call that would use a value or size before it is there; None if all is in order."""
+        """The first call that would use a value or size before its definition; None if there is none."""
         bound = {binding.var for binding in self.bindings}
         seen: set[Var] = set()
         known = set(sizes)
@@ -329,7 +331,7 @@ class _CallRestoration:
             yield from self._result(found, index, parts[index])
 
     def _result(self, found: _Found, index: int, value: Expr) -> Iterator[Binding]:
-        """The bindings of one result; complex numbers are bound as they are, and their parts beside them."""
+        """The bindings of one result; a complex result is bound as it is, and its parts after it."""
         real, imag = found.outputs.get((index, 0)), found.outputs.get((index, 1))
         if not isinstance(found.match.call.results[index], PairOfReals):
             assert real is not None
@@ -353,7 +355,7 @@ class _CallRestoration:
         return found
 
     def _whole_of(self, real: Expr, imag: Expr) -> Expr | None:
-        """The complex tensor that both parts were taken out of, where an operator that was carried gave it."""
+        """The complex tensor whose parts are ``real`` and ``imag``, if a carried operator returned it; else None."""
         calls = [self._values.get(part) for part in (real, imag)]
         names = tuple([call.op.name if isinstance(call, Call) and isinstance(call.op, Op) else "" for call in calls])
         wholes = [call.args[0] for call in calls if isinstance(call, Call)] if names == SIDES else []
@@ -374,7 +376,7 @@ def _complex_type(part: Type) -> Type:
 
 
 def _sizes_in(value: Expr) -> Iterator[SymVar]:
-    """The size variables among the arguments of an ATen operator."""
+    """The size variables in the arguments of an ATen operator."""
     pending: list[Any] = list(value.attrs.values()) if isinstance(value, Call) else []
     while pending:
         item = pending.pop()
@@ -409,18 +411,20 @@ def _has_effect(binding: Binding) -> bool:
 
 
 def aten_call(target: str, operands: Sequence[Expr], ty: Type, args: Any = None, kwargs: Any = ()) -> Call:
-    """A call of an ATen operator; in its arguments a `Slot` stands for each operand (by default they are these)."""
+    """A call of an ATen operator; each `Slot` in its arguments stands for an operand. By default these are its
+    arguments.
+    """
     given = tuple([Slot(index) for index in range(len(operands))]) if args is None else args
     return Call(ExternFunc(f"{_PREFIX}{target}"), operands, {"args": given, "kwargs": kwargs}, [ty])
 
 
 def _ordered(value: Expr) -> Call:
-    """``value``, to lie row by row whatever the inputs of the program do."""
+    """``value``, made contiguous whatever the layout of the program's inputs is."""
     return aten_call("aten.contiguous.default", [value], value.ty)
 
 
 def _ordered_pairs(value: Expr) -> Call:
-    """``value``, to lie row by row; a program that PyTorch traces tells from its example whether it does."""
+    """``value``, made contiguous; in a program that PyTorch traces, the example decides whether that needs a copy."""
     return Call(ExternFunc(_ORDER), [value], {}, [value.ty])
 
 
@@ -429,7 +433,7 @@ def _order(value: torch.Tensor) -> torch.Tensor:
 
 
 def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """One of two branches; both, as `torch.cond`, in a program that PyTorch traces."""
+    """The result of one of two branches; in a program that PyTorch traces, `torch.cond` of both."""
     if isinstance(condition, torch.Tensor | torch.SymBool) and (
         torch.compiler.is_compiling() or torch.compiler.is_exporting()
     ):
@@ -438,17 +442,17 @@ def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]
 
 
 def is_aten(function: ExternFunc) -> bool:
-    """True if it is an operator of PyTorch that `aten_call` calls."""
+    """True if ``function`` is a PyTorch operator that `aten_call` calls."""
     return function.global_symbol.startswith(_PREFIX)
 
 
 def calls_aten(function: ExternFunc, target: str) -> bool:
-    """True if it is the operator ``target`` of PyTorch that `aten_call` calls."""
+    """True if ``function`` is the PyTorch operator ``target`` that `aten_call` calls."""
     return function.global_symbol == f"{_PREFIX}{target}"
 
 
 def write_extern(writer: FunctionWriter, call: Call) -> str:
-    """The text of a call of an outside function, operators of PyTorch among them."""
+    """The text of a call of an external function, or of a PyTorch operator."""
     assert isinstance(call.op, ExternFunc)
     tool = _ALL_TOOLS.get(call.op.global_symbol)
     if tool is not None:
@@ -482,9 +486,9 @@ _INSTEAD: Final = {
     "aten._unsafe_view.default": "aten.reshape.default",
     "aten.view_as.default": "aten.reshape_as.default",
 }
-"""Operators that ask how a tensor is stored, by those of the same meaning that do not: copies are left out here."""
+"""Operators that depend on a tensor's storage, and equivalents that do not: our programs leave out copies."""
 _PAIRS: Final = "aten.view_as_complex.default"
-"""An operator that fails, rather than reads something else, where its operand lies in another order."""
+"""An operator that fails, instead of reading other elements, if its operand has another memory layout."""
 _ROW_BY_ROW: Final = (_PAIRS, "aten.as_strided.default")
-"""Operators that read a tensor's memory: what is computed here is to lie row by row for them."""
+"""Operators that read a tensor's memory: values computed here must be contiguous for them."""
 _ALL_TOOLS: Final = {**TOOLS, _ORDER: ("kernel_row_by_row", _order)}

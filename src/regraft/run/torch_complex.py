@@ -1,4 +1,4 @@
-"""Complex numbers of an exported program that were taken apart only to be put together again."""
+"""Removal of steps that split complex numbers of an exported program into parts only to join them again."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _VIEWS: Final = {
     _ATEN.transpose.int,
     _ATEN.expand.default,
 }
-"""Operators that do the same to a complex tensor as to both parts of it."""
+"""Operators that act on a complex tensor as on both of its parts."""
 
 
 def keep_complex_whole(program: ExportedProgram) -> None:
-    """Change ``program`` so that it uses a complex tensor where it made one of both parts of it. Cost: linear.
+    """Change ``program`` to use a complex tensor where it joined both of its parts to one again. Cost: linear.
 
-    One that was made of the real part and the negative imaginary part is its conjugate. What was done to both parts,
-    such as taking a slice, is done to the whole. What selects from pairs takes a part, and equal numbers are made once.
+    If it joined the real part and the negative imaginary part, it uses the conjugate. An operator on both parts, such
+    as a slice, is applied to the whole. A selection from pairs becomes a part, and equal complex numbers are made once.
     """
     graph = program.graph
     edited = EditedGraph(graph, program.graph_signature)
@@ -71,7 +71,9 @@ def keep_complex_whole(program: ExportedProgram) -> None:
 
 
 def _are_parts_of_one(real: Any, imag: Any) -> bool:
-    """True if two nodes are the real and the imaginary part of one tensor, in which zeros have equal ones."""
+    """True if two nodes are the real and the imaginary part of one tensor. Both parts of a tensor of zeros count as
+    either.
+    """
     targets = [getattr(part, "target", None) for part in (real, imag)]
     if not all(target in _SIDES for target in targets) or real.args[0] is not imag.args[0]:
         return False
@@ -79,7 +81,7 @@ def _are_parts_of_one(real: Any, imag: Any) -> bool:
 
 
 def _is_read_before(node: torch.fx.Node, copy: torch.fx.Node | None) -> bool:
-    """True if all that may share the memory of ``node`` is read before ``copy`` changes it, and is no result."""
+    """True if all nodes that may share the memory of ``node`` are read before ``copy`` changes it; none is a result."""
     if copy is None:
         return True
     pending, seen = [node], {node}
@@ -95,7 +97,7 @@ def _is_read_before(node: torch.fx.Node, copy: torch.fx.Node | None) -> bool:
 
 
 def _name_parts(edited: EditedGraph) -> bool:
-    """Take the real or imaginary part where one of each pair is selected; True if there was such a place."""
+    """Replace selections of one number of each pair by the real or imaginary part; True if there was one."""
     graph, changed = edited.graph, False
     for node in [node for node in graph.nodes if node.target is _ATEN.select.int]:
         pairs, axis, index = node.args
@@ -109,7 +111,7 @@ def _name_parts(edited: EditedGraph) -> bool:
 
 
 def _is_same_view(real: Any, imag: Any) -> bool:
-    """True if two nodes do the same to the real and to the imaginary part."""
+    """True if two nodes apply the same view to the real and to the imaginary part."""
     nodes = isinstance(real, torch.fx.Node) and isinstance(imag, torch.fx.Node)
     return (
         nodes

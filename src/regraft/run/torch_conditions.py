@@ -1,7 +1,7 @@
-"""Conditions of an exported program's loops, told by a graph of their own again, as `while_loop` has them.
+"""Conditions of an exported program's loops, restored as separate graphs, as `while_loop` has them.
 
-A loop of ours computes at the end of each step whether another one follows, and before the loop whether there is a
-first. Where both are the same function of what the loop carries, PyTorch's loop needs no truth value among it.
+Our loops compute at the end of each step whether another one follows, and before the loop whether there is a first one.
+If both are the same function of the carried values, PyTorch's loop need not carry the truth value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEPT: Final = (InputKind.BUFFER, InputKind.PARAMETER, InputKind.CONSTANT_TENSOR
 
 
 def restore_conditions(program: ExportedProgram) -> None:
-    """Change the loops of ``program`` whose condition can be a graph of its own. Cost: linear."""
+    """Change the loops of ``program`` whose condition can be a separate graph. Cost: linear."""
     if not any(node.target is _WHILE for node in program.graph.nodes):
         return
     changing = {*program.graph_signature.buffers_to_mutate.values()}
@@ -39,7 +39,7 @@ def restore_conditions(program: ExportedProgram) -> None:
 
 
 def _restored_in(module: GraphModule, held: Mapping[Node, torch.Tensor]) -> bool:
-    """True if a loop in ``module``, or in a body there, changed; ``held`` are tensors that no run changes."""
+    """True if a loop in ``module``, or in a body inside, was changed; ``held`` are tensors that no run changes."""
     changed = False
     for node in [node for node in module.graph.nodes if node.target is _WHILE]:
         for graph in cast("tuple[Node, Node]", node.args[:2]):
@@ -55,7 +55,7 @@ def _restored_in(module: GraphModule, held: Mapping[Node, torch.Tensor]) -> bool
 
 
 def _drop_unread(program: ExportedProgram, held: Mapping[Node, torch.Tensor]) -> None:
-    """Leave out the tensors that a condition before a loop was made of, if nothing else reads them."""
+    """Remove the tensors that the condition before a loop was computed from, if nothing else reads them."""
     signature = program.graph_signature
     unread = {node.name: node for node in held if not node.users}
     dropped = [spec for spec in signature.input_specs if spec.arg.name in unread and spec.kind is InputKind.BUFFER]
@@ -69,17 +69,17 @@ def _drop_unread(program: ExportedProgram, held: Mapping[Node, torch.Tensor]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop that carries the truth value that its condition is."""
+    """A loop that carries the truth value of its condition."""
 
     outer: GraphModule
     node: Node
     place: int
-    """The place of the truth value among what is carried."""
+    """The position of the truth value among the carried values."""
     body: GraphModule
 
     @staticmethod
     def of(outer: GraphModule, node: Node) -> _Loop | None:
-        """The loop that ``node`` is; None where its condition is another graph already."""
+        """The loop of ``node``; None if its condition is a separate graph already."""
         condition, body = (
             cast(GraphModule, outer.get_submodule(str(graph.target)))
             for graph in cast("tuple[Node, Node]", node.args[:2])
@@ -101,11 +101,11 @@ class _Loop:
 
     @property
     def captured(self) -> list[Node]:
-        """The values from around the loop that its steps read."""
+        """The values from outside the loop that its steps read."""
         return list(cast("Sequence[Node]", self.node.args[3]))
 
     def rewrite(self) -> None:
-        """Give the loop a condition of its own, and carry the truth value no more."""
+        """Give the loop a separate condition, and do not carry the truth value any more."""
         place, results = self.place, _results(self.body)
         condition, graph = self._condition(results), self.body.graph
         self.outer.set_submodule(str(cast(Node, self.node.args[0]).target), condition)
@@ -129,7 +129,7 @@ class _Loop:
             self.node.meta["val"] = (*kept[:place], *kept[place + 1 :])
 
     def _read(self, condition: GraphModule, first: int) -> tuple[Node, ...]:
-        """The captured values that are read; both graphs lose the inputs from ``first`` on of the others."""
+        """The captured values that are read; both graphs lose their inputs, from ``first`` on, for the others."""
         sides = [_inputs(module)[first:] for module in (condition, self.body)]
         read: list[Node] = []
         for captured, *inputs in zip(self.captured, *sides, strict=True):
@@ -141,7 +141,7 @@ class _Loop:
         return tuple(read)
 
     def _condition(self, results: Sequence[Node]) -> GraphModule:
-        """The graph of the condition: what the body computes of its other results."""
+        """The graph of the condition: the body's computation of the truth value from its other results."""
         graph, known = torch.fx.Graph(), dict[Node, Node]()
         inputs = _inputs(self.body)
         for at, node in enumerate(inputs):
@@ -159,14 +159,14 @@ class _Loop:
 
 
 class _Sameness:
-    """A check that the condition before a loop is that of its body, computed from the first values."""
+    """A check that the condition before a loop equals the condition in its body, computed from the first values."""
 
     def __init__(self, loop: _Loop, held: Mapping[Node, torch.Tensor]) -> None:
         results, inputs = _results(loop.body), _inputs(loop.body)
         self._end: Final = results[loop.place]
         self._start: Final = loop.carried[loop.place]
         self._known: Final[dict[Node, Node]] = {}
-        """The node before the loop that stands for a node of the body."""
+        """Maps a node of the body to its counterpart before the loop."""
         self._is_clear: Final = len(set(results)) == len(results)
         self._held: Final = held
         for at, (result, start) in enumerate(zip(results, loop.carried, strict=True)):
@@ -175,7 +175,7 @@ class _Sameness:
         self._known.update(zip(inputs[len(results) :], loop.captured, strict=True))
 
     def holds(self) -> bool:
-        """True if both are known to be the same."""
+        """True if both conditions are known to be equal."""
         if not self._is_clear or self._end in self._known:
             return False
         cone = _cone(self._end, self._known)
@@ -206,7 +206,7 @@ class _Sameness:
         return True
 
     def _is_number(self, inner: Node, outer: Node) -> bool:
-        """True if ``outer`` is a tensor that no run changes, and is what ``inner`` is, computed of such tensors."""
+        """True if ``outer`` is a tensor that no run changes, and equals ``inner``, computed from such tensors."""
         expected = self._held.get(outer)
         if expected is None:
             return False
@@ -229,7 +229,7 @@ def _elements(value: Any) -> Sequence[Any] | None:
 
 
 def _with_original(result: Node) -> list[Node]:
-    """A result of a body, and what it is a copy of."""
+    """A result of a body, and its original if it is a copy."""
     return [result, cast(Node, result.args[0])] if result.target is _CLONE else [result]
 
 
@@ -240,7 +240,7 @@ def _is_pure(node: Node) -> bool:
 
 
 def _cone(end: Node, known: Mapping[Node, Node]) -> list[Node]:
-    """The nodes that ``end`` is computed by, up to those that are ``known``."""
+    """The nodes that ``end`` is computed from, up to those in ``known``."""
     return [*reached([end], lambda node: node.all_input_nodes, known)]
 
 

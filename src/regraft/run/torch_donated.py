@@ -1,7 +1,7 @@
-"""Arguments whose memory the results of a compiled function take over, so that a step of training updates in place.
+"""Arguments whose memory the results of a compiled function reuse, so that a training step updates in place.
 
-A result takes over the memory of the first donated tensor of its shape and dtype that is not taken yet. All results
-are computed from the arguments as they were.
+A result reuses the memory of the first donated tensor of the same shape and dtype that is still free. All results are
+computed before any argument is overwritten.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .arrays import is_sequence
 from .errors import ExecutionError
 
 _ALIGNMENT: Final = 64
-"""The bytes that PyTorch's own tensors begin at multiples of."""
+"""The alignment in bytes of PyTorch's own tensors."""
 
 
 def with_donated(run: Callable[..., Any], function: Function, donated: Collection[str]) -> Callable[..., Any]:
-    """``run``, which runs ``function``, with its results in the memory of the ``donated`` parameters where they fit.
+    """``run``, which runs ``function``, with results written to the memory of the ``donated`` parameters that they fit.
 
-    What it gives has no gradient.
+    The results have no gradient.
     """
     params, result = TupleType([param.ty for param in function.params]), function.ret_ty
     takers = _takers(function, donated)
@@ -42,10 +42,10 @@ def with_donated(run: Callable[..., Any], function: Function, donated: Collectio
 
 
 def owning(function: Function, donated: Collection[str]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A function that gives the ``donated`` arguments of ``function`` memory that steps may write, and read fast.
+    """A function that gives the ``donated`` arguments of ``function`` memory that is writable and fast to read.
 
-    Arrays that are read-only or another library's are copied, and those that begin at an address at which PyTorch's
-    products take more time than with a tensor of its own. It raises `ExecutionError` for memory that is donated twice.
+    Arrays that are read-only or belong to another library are copied, and arrays at an address where PyTorch's products
+    are slower than with its own tensors. It raises `ExecutionError` for memory that is donated twice.
     """
     wanted = [(i, param) for i, param in enumerate(function.params) if param.name_hint in donated]
 
@@ -77,21 +77,21 @@ def _own(value: Any, ty: Type, name: str, seen: dict[int, str]) -> Any:
 
 
 def _address(value: Any) -> int | None:
-    """The address of the numbers of a tensor or of an array of NumPy; None for anything else."""
+    """The memory address of a tensor or a NumPy array; None for anything else."""
     if isinstance(value, torch.Tensor):
         return value.data_ptr()
     return value.ctypes.data if isinstance(value, np.ndarray) else None
 
 
 def _copied(value: Any) -> Any:
-    """An array of another library as one of NumPy in memory of its own; numbers and lists are copied later."""
+    """An array of another library copied into a NumPy array; numbers and lists are copied later."""
     if hasattr(value, "__array__"):
         return _aligned(np.asarray(value))
     return _aligned(np.from_dlpack(value)) if hasattr(value, "__dlpack__") else value
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:
-    """A copy of ``array`` that begins where products read their operands the fastest."""
+    """A copy of ``array`` at an address from which products read fastest."""
     memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -100,7 +100,9 @@ def _aligned(array: np.ndarray) -> np.ndarray:
 
 
 def _takers(function: Function, donated: Collection[str]) -> Mapping[int, int]:
-    """For each result that takes over memory, by its place among the results, the place of the argument."""
+    """The position of the argument whose memory each result reuses, by the result's position; other results are left
+    out.
+    """
     listed = [(ty, param.name_hint in donated) for param in function.params for ty in leaf_types(param.ty)]
     free = [(place, ty) for place, (ty, is_donated) in enumerate(listed) if is_donated and _is_sized(ty)]
     takers: dict[int, int] = {}
@@ -129,5 +131,7 @@ def _joined(leaves: Iterator[Any], ty: Type) -> Any:
 
 
 def _apart(value: Any) -> Any:
-    """A result in memory of its own, so that it stays as it is when an argument is written; the compiler drops it."""
+    """A result with its own memory, so that it does not change when an argument is written; the compiler removes the
+    copy.
+    """
     return value.clone() if isinstance(value, torch.Tensor) else value

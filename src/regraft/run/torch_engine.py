@@ -1,7 +1,8 @@
-"""The torch engine: straight-line Python over PyTorch's tensors, with its own kernels where it has them.
+"""The torch engine: straight-line Python over PyTorch's tensors, with its own kernels for some operators.
 
-Runs on any device of PyTorch, and autograd runs through it. The text of the program comes from `python_source`, the
-kernels from `torch_kernels`; operators without a kernel have their reference semantics, through `array_api_compat`.
+It runs on any PyTorch device, and supports autograd. `python_source` writes the text of the program, and
+`torch_kernels` has the kernels. Operators without a kernel run by their reference semantics, through
+`array_api_compat`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ serial: Final = itertools.count()
 
 
 def runs(op: Op) -> bool:
-    """True if calls of ``op`` run here."""
+    """True if this engine runs calls of ``op``."""
     return op.name in LOWERINGS or op.reference is not None or "torch" in op.kernels or is_carried_node(op)
 
 
@@ -48,17 +49,18 @@ def compile_module(
     dtype: str | None = None,
     donate: Sequence[str] = (),
 ) -> Executable:
-    """``module`` on PyTorch.
+    """``module`` compiled for PyTorch.
 
-    ``device`` is where constants go and where arguments are moved (``"cuda"``, a `torch.device`; None: the CPU for
-    constants, and tensors stay where they are). ``verify_types`` checks the value of each binding against its type.
-    ``compile``: by `torch.compile`, with the backend of that name where it is a string; the first run takes long then.
-    ``dtype``: "bfloat16" or "float16", in which products are computed; results keep their dtypes.
-    ``donate``: parameters by name whose memory the results may take over where it is compiled. What was given for one
-    must not be read again, and no gradient is kept.
-    Results are tensors; those of arguments with ``requires_grad`` carry gradients. Constants share the module's
-    memory on the CPU. Cost: linear in the bindings. Raises `BuildError` for a device or dtype that PyTorch lacks, and
-    for a donated parameter that no function has.
+    ``device`` is the device for constants, and arguments are moved there (``"cuda"``, a `torch.device`; None: the CPU
+    for constants, and tensors stay where they are). ``verify_types`` checks the value of each binding against its type.
+    ``compile`` uses `torch.compile`, with the backend of that name if it is a string; then the first run takes long.
+    ``dtype`` is "bfloat16" or "float16", in which products are computed; results keep their dtypes. ``donate`` names
+    parameters whose memory the results may reuse if the program is compiled; donated arguments must not be read again,
+    and results have no gradient.
+
+    Results are tensors; they carry gradients if arguments have ``requires_grad``. Constants share the module's memory
+    on the CPU. Cost: linear in the bindings. Raises `BuildError` for a device or dtype that PyTorch lacks, and for a
+    donated parameter that no function has.
     """
     check_donated(donate, module)
     speed = Speed(compile, dtype, frozenset(donate) if compile else frozenset()).checked()
@@ -88,7 +90,7 @@ def compile_program(
 def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
     """The dialect of programs for PyTorch, with constants and new tensors on ``device``.
 
-    ``goes_out``: with the operators that PyTorch's own tools look for, where these differ in the last place.
+    ``goes_out`` selects the operators that PyTorch's own tools recognize, if they differ in the last digit.
     """
     import torch
 
@@ -140,7 +142,7 @@ def _carried(engine: NodeEngine, call: Call) -> Callable[..., Any] | None:
     import torch
 
     found = carried_node(call, engine)
-    # Its program is read in the run, which nothing else is to be traced of.
+    # Its program is read at run time, which must not be traced.
     return found and torch.compiler.disable(found)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 

@@ -1,7 +1,7 @@
-"""A PyTorch module of ours as a program that `torch.export` writes to a file, with the sizes dynamic that were.
+"""A PyTorch module of ours exported by `torch.export`, with dynamic sizes for symbolic ones.
 
-PyTorch traces the module for example inputs. Their sizes are chosen so that nothing in the program looks like one of
-them by chance, within the limits that the source model declared. What comes out is run at other sizes first.
+PyTorch traces the module for example inputs. Their sizes are chosen, within the limits of the source model, so that no
+number in the program equals one of them by chance. The result is then run at other sizes as a check.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from .torch_state import OWN_CONSTANT, repeatable
 _TOLERANCE: Final = 1e-3
 _VERIFIED: Final = 2
 _MOST_STEPS: Final = 1000
-"""The most steps of a loop in a run that only compares two programs."""
+"""The limit of a loop's steps in a run that only compares two programs."""
 _MOST_AXES: Final = 64
-"""The most axes of a tensor that PyTorch's operators take; tracing more of them would take hours."""
+"""The limit of a tensor's axes in PyTorch's operators; tracing more of them would take hours."""
 _NUMBERED: Final = re.compile(r"_\d+$")
 _VIOLATED: Final = "Constraints violated"
 _PRIMES: Final = (
@@ -72,13 +72,13 @@ _PRIMES: Final = (
 
 
 def export_torch(module: RegraftModule, examples: ExampleCall | None = None) -> ExportedProgram:
-    """The program as `torch.export` gives it. Symbolic sizes are dynamic, with the limits of the source model.
+    """The program that `torch.export` returns. Symbolic sizes are dynamic, with the limits of the source model.
 
-    ``examples``: the example call that the source model holds, which the result then holds too. PyTorch traces it for
-    sizes of its own, which may be larger.
+    ``examples`` is the example call of the source model, which becomes that of the result. PyTorch traces the program
+    for other sizes, which may be larger.
 
-    A program with symbolic sizes is run at two more choices of them. Raises `ConvertError` where PyTorch declines the
-    program, or fixes a size. Cost: tracing, and a few runs of both programs where there are symbolic sizes.
+    A program with symbolic sizes is run at two more choices of them. Raises `ConvertError` if PyTorch rejects the
+    program, or fixes a size. Cost: tracing, and a few runs of both programs if there are symbolic sizes.
     """
     if module.most_axes > _MOST_AXES:
         raise ConvertError(f"a tensor has {module.most_axes} axes; programs of PyTorch have at most {_MOST_AXES}")
@@ -102,7 +102,7 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
     except ConvertError as error:
         if _VIOLATED not in str(error.__cause__):
             raise
-        # A fact that holds for every size within the limits, which PyTorch cannot prove, is checked at every call.
+        # A fact that holds for all sizes within the limits, but that PyTorch cannot prove, is checked at every call.
         program = export(module, args, kwargs, sizes.dynamic_shapes(checked=True))
     keep_complex_whole(program)
     restore_conditions(program)
@@ -111,7 +111,7 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
         write_in_place(program)
     if module.signature.fills:
         write_fresh_in_place(program, module.signature.fills)
-    program.graph.eliminate_dead_code()  # PyTorch leaves results there that nothing reads
+    program.graph.eliminate_dead_code()  # PyTorch keeps results that nothing reads
     _drop_unread_constants(program)
     if changes or module.signature.fills:
         _state_sizes(program)
@@ -121,7 +121,7 @@ def _traced(module: RegraftModule, sizes: _InputSizes, choice: Mapping[SymVar, i
 
 
 def _drop_unread_constants(program: ExportedProgram) -> None:
-    """Take out constants without a name of their own that nothing reads, such as the bias of a norm that adds none."""
+    """Remove unnamed constants that nothing reads, such as the bias of a norm that adds none."""
     signature = program.graph_signature
     unread = {node.name: node for node in program.graph.find_nodes(op="placeholder") if not node.users}
     for spec in list(signature.input_specs):
@@ -133,7 +133,7 @@ def _drop_unread_constants(program: ExportedProgram) -> None:
 
 
 def _state_sizes(program: ExportedProgram) -> None:
-    """State the fixed sizes that a reshape leaves to PyTorch: it loses the -1 of a program that writes in place."""
+    """Replace the -1 of reshapes by fixed sizes, as PyTorch does in a program that writes in place."""
     for node in program.graph.nodes:
         if node.target is torch.ops.aten.reshape.default and -1 in node.args[1]:
             sizes = list(node.meta["val"].shape)
@@ -142,7 +142,9 @@ def _state_sizes(program: ExportedProgram) -> None:
 
 
 def _number_names(program: ExportedProgram) -> None:
-    """Number the nodes of one name in a row, as PyTorch does: a program that writes in place is traced with more."""
+    """Number nodes of the same name consecutively, as PyTorch does: a program that writes in place is traced with more
+    nodes.
+    """
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
     others = {node.name for node in program.graph.nodes} - {node.name for node in nodes}
     last: dict[str, int] = {}
@@ -165,19 +167,19 @@ def _is_reserved(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Facts about one size: the least, the greatest (None: no limit), and that of the model's example."""
+    """Limits of one size: the least and the greatest (None: no limit) value, and the value in the model's example."""
 
     low: int
     high: int | None
     example: int
 
     def unusual(self, place: int) -> int:
-        """A size that nothing in a model has by chance, if it may be one: at least that of the example."""
+        """A size that no number in a model equals by chance, if the limits allow it: at least that of the example."""
         fitting = [prime for prime in _PRIMES if prime >= self.example and (self.high is None or prime <= self.high)]
         return fitting[place % len(fitting)] if fitting else self.near(0)
 
     def near(self, more: int) -> int:
-        """A size that much greater than that of the example, within the limits; 1 only if that is the example's.
+        """The example's size plus ``more``, within the limits; 1 only if that is the example's.
 
         PyTorch traces a program for sizes of 2 or more, and may refuse 1.
         """
@@ -204,7 +206,7 @@ class _InputSizes:
         return torch.export.Dim(variable.name, min=limits.low, max=limits.high)
 
     def choices(self) -> Iterator[dict[SymVar, int]]:
-        """Sizes to try: first those to trace with, all different as far as the limits allow, then others."""
+        """Sizes to try: first those to trace with, all different if the limits allow, then others."""
         yield {variable: self._limits[variable].unusual(place) for place, variable in enumerate(self.variables)}
         for more in (0, 1, 5, -1, 16):
             yield {
@@ -213,9 +215,10 @@ class _InputSizes:
             }
 
     def dynamic_shapes(self, *, checked: bool = False) -> Any:
-        """The arguments that `torch.export` needs to keep the sizes dynamic; None where there are none.
+        """The arguments for `torch.export` that keep sizes dynamic; None if there are no symbolic sizes.
 
-        ``checked``: what PyTorch cannot prove of a size does not fail, but becomes a check of the program.
+        With ``checked``, a fact about a size that PyTorch cannot prove does not fail, but becomes a check in the
+        program.
         """
         if not self.variables:
             return None
@@ -230,13 +233,13 @@ class _InputSizes:
         return torch.export.Dim.AUTO if isinstance(ty, PrimType) and not isinstance(ty.value, int | float) else None
 
     def _hint(self, size: Dim) -> Any:
-        """The mark of a size that PyTorch is to find out, with the limits of one that is a variable."""
+        """The mark of a size that PyTorch determines, with the limits of a size variable."""
         limits = self._limits.get(size) if isinstance(size, SymVar) else None
         auto: Any = torch.export.Dim.AUTO
         return auto if limits is None else auto(min=limits.low, max=limits.high)
 
     def _mark(self, size: Dim) -> Any:
-        """The named dim of a size that is linear in one variable; otherwise PyTorch finds out what it is."""
+        """The named dim of a size that is linear in one variable; for any other size, PyTorch determines it."""
         variables = free_symvars(size)
         dim = self._dims.get(variables[0]) if len(variables) == 1 else None
         if dim is None:
@@ -262,7 +265,7 @@ def _example(ty: Type, sizes: Mapping[SymVar, int]) -> Any:
 
 
 def _trial(value: Any) -> Any:
-    """An input of the same shape and dtype with numbers in it: whole ones are 0 and 1, which all tables have."""
+    """An input of the same shape and dtype filled with numbers; integers are 0 and 1, which are valid in any table."""
     if not isinstance(value, torch.Tensor):
         return value
     numbers = torch.arange(value.numel()).reshape(value.shape)
@@ -272,9 +275,10 @@ def _trial(value: Any) -> Any:
 
 
 def _is_same(module: RegraftModule, program: ExportedProgram, sizes: Mapping[SymVar, int]) -> bool:
-    """True if the module runs at ``sizes``; the exported program then gives the same, or `ConvertError` is raised.
+    """True if the module runs at ``sizes``; raises `ConvertError` unless the exported program then gives the same
+    results.
 
-    Attention is computed by products: PyTorch's fast kernel reads past the values where there are more keys than these.
+    Attention is computed by products: PyTorch's fast kernel reads beyond the values if there are more keys than values.
     """
     where = ", ".join(f"{variable.name} = {size}" for variable, size in sizes.items())
     given, again = [module.nesting.nested([_trial(_example(ty, sizes)) for ty in module.types]) for _ in "12"]
@@ -282,7 +286,7 @@ def _is_same(module: RegraftModule, program: ExportedProgram, sizes: Mapping[Sym
         with torch.no_grad(), repeatable(module), limited_steps(_MOST_STEPS), sdpa_kernel(SDPBackend.MATH):
             wanted = _tensors((module(*given[0], **given[1]), given))
     except ExecutionError:
-        return False  # the model itself does not take these sizes, or its loops do not end for these numbers
+        return False  # the model does not accept these sizes, or its loops do not end for these numbers
     try:
         with torch.no_grad(), repeatable(module), quiet(), sdpa_kernel(SDPBackend.MATH):
             got = _tensors((cast(Any, program).module()(*again[0], **again[1]), again))

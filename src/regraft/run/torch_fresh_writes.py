@@ -1,8 +1,8 @@
-"""Tensors that an exported program makes and then fills: written in place, as the source model did.
+"""Tensors that an exported program makes and then fills: written in place, as in the source model.
 
-A program of ours gives a new tensor for each write. Where nothing reads the old one afterwards, PyTorch's operator that
-writes in place does the same without a copy. This is done only in memory that the program itself has made, and only
-where no operator keeps what lay there for its gradient.
+Our programs make a new tensor for each write. If nothing reads the old one afterwards, PyTorch's in-place operator does
+the same without a copy. This is done only in memory that the program itself has allocated, and only if no operator
+keeps the old content for its gradient.
 """
 
 from __future__ import annotations
@@ -37,29 +37,30 @@ from .torch_kept import KeptForGradients
 
 _ATEN: Final[Any] = torch.ops.aten
 _SHAPED: Final = {_ATEN.view.default, _ATEN.reshape.default}
-"""Operators that give a view only of memory that lies in order."""
+"""Operators that return a view only of contiguous memory."""
 _VIEWS: Final = {*PARTS.values(), *TURNS, *_SHAPED, *COMPLEX_VIEWS} - {_ATEN.as_strided.default}
 _OF_MEMORY: Final = {_ATEN.view.default, _ATEN.view_as_complex.default, _ATEN.as_strided.default}
-"""Operators whose result or success depends on how their operand lies in memory."""
+"""Operators whose result or success depends on the memory layout of their operand."""
 _FILLED: Final = {_ATEN.zeros.default: 0, _ATEN.ones.default: 1}
 _CREATED: Final = {*_FILLED, _ATEN.full.default, _ATEN.empty.memory_format}
-"""Operators whose results lie in order whatever the inputs do; some fill them with one number."""
+"""Operators whose results are contiguous for any inputs; some of them fill the result with one number."""
 _MADE: Final = {
     "matmul", "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "max_pool1d", "max_pool2d", "max_pool3d",
 }  # fmt: skip
-"""Operators made of others that give new memory all the same."""
+"""Operators composed of others whose results are nevertheless new memory."""
 _REPEATING: Final = (_ATEN.expand.default, _ATEN.broadcast_to.default)
 _ANYWHERE: Final = WRITES.keys() - {_ATEN.masked_fill.Scalar, _ATEN.masked_fill.Tensor}
-"""Operators that cost a copy of the whole for a few places of it."""
+"""Operators that copy the whole tensor to change a few places of it."""
 
 
 def write_fresh_in_place(program: ExportedProgram, operators: Collection[str] = ()) -> None:
-    """Change ``program``, and the bodies in it, to write in place to what they have made. Cost: linear in the nodes.
+    """Change ``program``, and the bodies in it, to write in place to tensors that they have made. Cost: linear in the
+    nodes.
 
-    ``operators``, such as ``aten.relu_.default``, are those that may change a whole tensor.
+    ``operators``, such as ``aten.relu_.default``, are the operators that may change a whole tensor.
 
-    Raises `ConvertError` where PyTorch does not give a view of the memory that is written to.
+    Raises `ConvertError` if PyTorch does not return a view of the memory that is written to.
     """
     with _without_guards(program):
         parts = [part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
@@ -75,7 +76,7 @@ def write_fresh_in_place(program: ExportedProgram, operators: Collection[str] = 
 
 
 def _plans(parts: list[torch.fx.GraphModule], views: list[set[torch.fx.Node]], operators: set[str]) -> list[_WritePlan]:
-    """The writes of each graph. An operator that writes in one place may write in all others, as in a second run."""
+    """The writes of each graph. An operator that writes in one place may write in all places, as in a second run."""
     while True:
         plans = [_WritePlan(part.graph, each, operators) for part, each in zip(parts, views, strict=True)]
         more = set[str]().union(*[plan.operators() for plan in plans])
@@ -102,7 +103,7 @@ def _write_in(edited: EditedGraph, plan: _WritePlan) -> None:
 
 
 def _write_in_copy(edited: EditedGraph, node: torch.fx.Node) -> None:
-    """Write to a copy what ``node`` gives: PyTorch has no gradients of complex tensors with one part replaced."""
+    """Write the change of ``node`` to a copy: PyTorch has no gradients of complex tensors with one part replaced."""
     whole, graph = cast(torch.fx.Node, node.args[0]), edited.graph
     with graph.inserting_before(node):
         copied = graph.call_function(_ATEN.clone.default, (whole,))
@@ -112,10 +113,10 @@ def _write_in_copy(edited: EditedGraph, node: torch.fx.Node) -> None:
 
 
 def _plain_sources(edited: EditedGraph) -> None:
-    """Leave one of equal views, and take away what puts a part to where it is, as ``y[i] += x`` does in the end.
+    """Keep one of equal views, and remove writes of a part to its own place, with which ``y[i] += x`` ends.
 
-    So are copies of what never changes that are put into another tensor. What is repeated is repeated by the operator
-    that PyTorch takes others apart into where a program writes in place.
+    Also remove copies of constant values that are written to another tensor. ``broadcast_to`` becomes ``expand``, the
+    operator that PyTorch decomposes it into in a program that writes in place.
     """
     seen: dict[object, torch.fx.Node] = {}
     for node in list(edited.graph.nodes):
@@ -134,9 +135,9 @@ def _plain_sources(edited: EditedGraph) -> None:
 
 
 def _make_apart(edited: EditedGraph, views: set[torch.fx.Node]) -> None:
-    """Make a tensor anew for each write to it but the first: tensors that were filled with one number are one here.
+    """Make a separate tensor for each write but the first: tensors that were filled with one number are shared here.
 
-    What is seen of it joins ``views``.
+    Views of the new tensors are added to ``views``.
     """
     for made in [node for node in edited.graph.nodes if node.target in _CREATED]:
         for write in sorted(user for user in made.users if _is_write_to(user, made))[1:]:
@@ -159,7 +160,7 @@ def _is_write_to(node: torch.fx.Node, value: torch.fx.Node) -> bool:
 
 
 def _way_to(root: torch.fx.Node, view: torch.fx.Node, views: set[torch.fx.Node]) -> list[torch.fx.Node] | None:
-    """The views of ``root`` that lead to ``view``, in order; None where it is no view of that."""
+    """The views of ``root`` that lead to ``view``, in order; None if ``view`` is not a view of it."""
     way: list[torch.fx.Node] = []
     while view is not root:
         if view not in views:
@@ -170,7 +171,7 @@ def _way_to(root: torch.fx.Node, view: torch.fx.Node, views: set[torch.fx.Node])
 
 
 def _seen_again(graph: torch.fx.Graph, way: list[torch.fx.Node], value: torch.fx.Node) -> list[torch.fx.Node]:
-    """The views that ``way`` gives, one of the other, with ``value`` in the place of what they begin with."""
+    """The chain of views in ``way``, applied to ``value``."""
     found: list[torch.fx.Node] = []
     for view in way:
         with graph.inserting_after(value):
@@ -181,7 +182,7 @@ def _seen_again(graph: torch.fx.Graph, way: list[torch.fx.Node], value: torch.fx
 
 
 def _without_guards(program: ExportedProgram) -> AbstractContextManager[Any]:
-    """Inside, a question about a symbolic size is answered for the example and promises nothing."""
+    """Inside the ``with`` block, a condition on a symbolic size is answered for the example and adds no guard."""
     for node in program.graph.nodes:
         sizes = getattr(getattr(node.meta.get("val"), "fake_mode", None), "shape_env", None)
         if sizes is not None:
@@ -193,8 +194,8 @@ def _without_guards(program: ExportedProgram) -> AbstractContextManager[Any]:
 class _OwnMemory:
     """The memory of a tensor that an operator of the program has made.
 
-    ``is_kept``: an operator keeps what lay there for its gradient. ``is_shaped``: what is written to is a view of it
-    only where it lies in order.
+    ``is_kept`` says that an operator keeps its content for the gradient. ``is_shaped`` says that the written value is a
+    view of it only if it is contiguous.
     """
 
     root: torch.fx.Node
@@ -202,7 +203,7 @@ class _OwnMemory:
     is_shaped: bool = False
 
     def put_in_order(self, edited: EditedGraph) -> None:
-        """Let all read the memory in order, which is a copy only where the inputs lie in another one."""
+        """Make all users read the memory as contiguous; this copies only if the inputs have another layout."""
         if self.root.target in _CREATED:
             return
         old, users = self.root, list(self.root.users)
@@ -216,30 +217,30 @@ class _OwnMemory:
 
 @dataclass(slots=True, eq=False)
 class _HeldVersion:
-    """The content of a memory between two writes: the values that lie in it, or may, and all readers of these."""
+    """The content of a memory between two writes: the values that may be stored in it, and all their readers."""
 
     memory: _OwnMemory
     values: set[torch.fx.Node]
     _readers: list[torch.fx.Node] = field(default_factory=list[torch.fx.Node])
 
     def readers(self) -> list[torch.fx.Node]:
-        """The readers, the last first."""
+        """The readers, the last one first."""
         if not self._readers:
             found = {user for value in self.values for user in value.users} - self.values
             self._readers = sorted(found, reverse=True)
         return self._readers
 
     def add(self, values: set[torch.fx.Node]) -> None:
-        """Count ``values`` among those that lie in the memory."""
+        """Add ``values`` to the values stored in the memory."""
         self.values |= values
         self._readers = []
 
 
 @dataclass(frozen=True, slots=True)
 class _FreshWrite:
-    """``node`` gives what its first operand holds after a write, and ``wholes`` what that is a part of, from inside.
+    """A write: ``node`` is the new value of its first operand, and ``wholes`` are the tensors around it, from inside.
 
-    ``is_done``: the part is there already.
+    ``is_done`` says that the part is in its place already.
     """
 
     node: torch.fx.Node
@@ -249,9 +250,9 @@ class _FreshWrite:
 
 
 class _WritePlan:
-    """The writes of a graph that may be done in place, in order. The graph stays as it is.
+    """The writes of a graph that can be done in place, in order. The graph is not changed.
 
-    ``views`` are its nodes that give a view of their first operand, for all sizes; ``operators`` are those that may
+    ``views`` are its nodes that are a view of their first operand, for all sizes; ``operators`` are those that may
     change a whole tensor.
     """
 
@@ -269,12 +270,12 @@ class _WritePlan:
                     self._consider(node, version)
 
     def operators(self) -> set[str]:
-        """The operators of PyTorch that compute in place, such as ``aten.relu_.default``."""
+        """The in-place operators of PyTorch among the writes, such as ``aten.relu_.default``."""
         computed = [write.node for write in self.writes if write.node.target not in PARTS]
         return {str(twin(node)) for node in computed}
 
     def _version(self, value: torch.fx.Node) -> _HeldVersion | None:
-        """The content of the memory that ``value`` is a view of; None where that is not the program's own."""
+        """The content of the memory that ``value`` is a view of; None if the program did not allocate it."""
         root = self._root(value)
         if root not in self._versions and _is_fresh(root):
             memory = _OwnMemory(root, self._gradients.keeps_result(root))
@@ -292,7 +293,7 @@ class _WritePlan:
         return root
 
     def _repeats(self, node: torch.fx.Node, version: _HeldVersion) -> bool:
-        """True if ``node`` puts a part to where it is already."""
+        """True if ``node`` writes a part to where it is already."""
         source: Any = node.args[1] if node.target in PARTS else None
         if not isinstance(source, torch.fx.Node) or source not in version.values or not self._is_place(node, source):
             return False
@@ -308,7 +309,7 @@ class _WritePlan:
             return
         leaves = pytree.tree_leaves((node.args, node.kwargs))
         if sum(isinstance(leaf, torch.fx.Node) and leaf in version.values for leaf in leaves) > 1:
-            return  # a part goes to another place of the memory
+            return  # a part is written to another place of the memory
         for reader in version.readers():
             if reader <= node:
                 break
@@ -327,12 +328,12 @@ class _WritePlan:
         )
 
     def _is_written(self, node: torch.fx.Node) -> bool:
-        """True if ``node`` computes what the source model wrote over its operand in some places."""
+        """True if ``node`` computes what the source model elsewhere computes in place."""
         is_operator = bool(self._operators) and bool(node.args) and isinstance(node.args[0], torch.fx.Node)
         return is_operator and str(twin(node)) in self._operators
 
     def _wholes(self, value: torch.fx.Node, part: torch.fx.Node) -> Iterator[torch.fx.Node]:
-        """The nodes that put ``value`` to where ``part`` lies in what it is a part of, from inside."""
+        """The nodes that write ``value`` to the place of ``part`` in the tensors around it, from inside."""
         while True:
             users = [user for user in value.users if user.target in PARTS and user.args[1] is value]
             found = [user for user in users if self._is_place(user, part)]
@@ -342,7 +343,7 @@ class _WritePlan:
             value, part = found[0], cast(torch.fx.Node, found[0].args[0])
 
     def _is_place(self, node: torch.fx.Node, part: torch.fx.Node) -> bool:
-        """True if what ``node`` replaces in its first operand is where ``part`` lies."""
+        """True if the part that ``node`` replaces in its first operand is ``part``."""
         whole, view = cast(torch.fx.Node, node.args[0]), _replaced(node)
         if part.target is view.target and part.args[0] is whole:
             return _seen(part) == view
@@ -351,7 +352,7 @@ class _WritePlan:
         return _place(seen_through(view, whole.meta["val"])) == _place(part.meta["val"])
 
     def _is_shaped(self, value: Any) -> bool:
-        """True if a view was made on the way to ``value`` that needs memory to lie in order."""
+        """True if a view on the way to ``value`` needs contiguous memory."""
         while value not in self._versions and value in self.views:
             if value.target in _SHAPED:
                 return True
@@ -360,7 +361,7 @@ class _WritePlan:
 
 
 def _may_write(node: torch.fx.Node) -> bool:
-    """True if ``node`` gives a tensor with other numbers in some places, or all numbers of a part of one."""
+    """True if ``node`` returns a tensor with some elements replaced, or computes a whole part of one."""
     if node.op != "call_function" or not node.args or not isinstance(node.args[0], torch.fx.Node):
         return False
     if node.target in PARTS or node.target in _ANYWHERE:
@@ -379,7 +380,7 @@ def _is_view(node: torch.fx.Node) -> bool:
 
 
 def _is_fresh(node: torch.fx.Node) -> bool:
-    """True if ``node`` gives memory that nothing else has."""
+    """True if ``node`` returns memory that nothing else shares."""
     target: Any = node.target
     if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
         return False
@@ -395,7 +396,7 @@ def _is_fresh(node: torch.fx.Node) -> bool:
 
 
 def _lies_alike(result: torch.fx.Node, values: set[torch.fx.Node]) -> bool:
-    """True if it does not count whether ``result``, seen in ``values``, lies in memory as what it replaces does."""
+    """True if ``result`` has the layout of the value that it replaces, or if no reader of ``values`` depends on it."""
     if not any(user.target in _OF_MEMORY for value in values for user in value.users):
         return True
     old, new = [_place(cast(Any, each).meta["val"]) for each in (result.args[0], result)]
@@ -403,14 +404,14 @@ def _lies_alike(result: torch.fx.Node, values: set[torch.fx.Node]) -> bool:
 
 
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """The layout of a tensor's elements in its memory, for all sizes."""
+    """The memory layout of a tensor's elements, for all sizes."""
     axes = list(zip(cast("tuple[Any, ...]", tensor.shape), tensor.stride(), strict=True))
     steps = tuple([said(stride) for size, stride in axes if said(size) != 1])
     return said(tensor.storage_offset()), steps, tuple([said(size) for size, _ in axes]), tensor.dtype
 
 
 def _seen(node: torch.fx.Node) -> ViewCall:
-    """The view that ``node`` is of its first operand."""
+    """``node`` as a view of its first operand."""
     return view_of(node.target, node.args[1:], node.kwargs)
 
 
@@ -419,11 +420,11 @@ def _replaced(node: torch.fx.Node) -> ViewCall:
     return view_of(PARTS[node.target], node.args[2:], node.kwargs)
 
 
-# --- the writes as they are made
+# --- making the writes
 
 
 def _written(edited: EditedGraph, write: _FreshWrite) -> Iterator[torch.fx.Node]:
-    """Make ``write`` in ``program``; the views that are made for it."""
+    """Make ``write`` in the graph; returns the views that are made for it."""
     graph, node = edited.graph, write.node
     part = cast(torch.fx.Node, node.args[0])
     with graph.inserting_before(node):
@@ -440,7 +441,7 @@ def _written(edited: EditedGraph, write: _FreshWrite) -> Iterator[torch.fx.Node]
 
 
 def _part(graph: torch.fx.Graph, whole: torch.fx.Node, view: ViewCall) -> torch.fx.Node:
-    """``view`` of ``whole``; one of both parts of complex numbers by its name."""
+    """The node of ``view`` of ``whole``; a view of one part of complex numbers uses ``real`` or ``imag``."""
     val: Any = whole.meta["val"]
     target, args = view.target, (whole, *view.args)
     if whole.target is _ATEN.view_as_real.default and target is _ATEN.select.int:
@@ -453,7 +454,7 @@ def _part(graph: torch.fx.Graph, whole: torch.fx.Node, view: ViewCall) -> torch.
 
 
 def _fill(graph: torch.fx.Graph, part: torch.fx.Node, source: torch.fx.Node) -> None:
-    """Write ``source`` to ``part``: a number where it is the same everywhere, and once what it repeats."""
+    """Write ``source`` to ``part``: as a number if all its elements are equal, and a repeated value only once."""
     number = _number(source)
     is_alike = source.meta["val"].dtype == part.meta["val"].dtype
     if is_alike and number == 0 and "-" not in str(number):
@@ -468,7 +469,7 @@ def _fill(graph: torch.fx.Graph, part: torch.fx.Node, source: torch.fx.Node) -> 
 
 
 def _number(source: torch.fx.Node) -> Any:
-    """The number that ``source`` holds everywhere; None where that is not told by numbers."""
+    """The number that all elements of ``source`` have; None if it is not a Python number, or if there is none."""
     if source.target is _ATEN.complex.default:
         real, imag = map(_number, cast("tuple[torch.fx.Node, torch.fx.Node]", source.args))
         return None if real is None or imag is None else complex(real, imag)
@@ -492,7 +493,7 @@ def _never_changes(value: torch.fx.Node) -> bool:
 
 
 def _tidy(edited: EditedGraph, root: torch.fx.Node, views: set[torch.fx.Node]) -> None:
-    """Say of the ``views`` of ``root`` where they lie now, and leave one of equal ones, and none of the whole."""
+    """Update the layout of the ``views`` of ``root``, keep one of equal views, and remove views of the whole."""
     own = _place(root.meta["val"])
     for node in sorted(sharing(root) & views):
         if node.target is _ATEN.reshape.default:
@@ -504,7 +505,7 @@ def _tidy(edited: EditedGraph, root: torch.fx.Node, views: set[torch.fx.Node]) -
 
 
 def _with_one_left_out(sizes: Any) -> Any:
-    """The sizes of a view with its only symbolic one left to PyTorch, so that nothing computes it."""
+    """The sizes of a view, with a single symbolic size replaced by -1, so that nothing computes it."""
     symbolic = [size for size in sizes if not isinstance(size, int)]
     if len(symbolic) != 1 or not all(size > 0 for size in sizes if isinstance(size, int)):
         return sizes

@@ -1,4 +1,4 @@
-"""Tensors of one number, made by PyTorch's operator that takes the number, so that no tensor of the module holds it."""
+"""Tensors filled with one number, made by `torch.full` with the number, so that no tensor of the module holds it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..ir.op import Call, is_call_of
 from .torch_calls import aten_call
 
 _EXACT: Final = ("float32", "float64", "int64", "int32", "bool")
-"""The dtypes whose numbers are numbers of Python, to the last bit."""
+"""The dtypes whose numbers are exact as Python numbers."""
 
 
 def with_numbers_written(module: IRModule) -> IRModule:
-    """``module`` with `torch.full` where a number without a name fills a tensor. Cost: linear."""
+    """``module`` with `torch.full` for tensors that are filled with an unnamed number. Cost: linear."""
     return _WrittenNumbers().mutate(module)
 
 

@@ -1,9 +1,9 @@
-"""Buffers and inputs that an exported program changes: written in place again, as caches are.
+"""Buffers and inputs that an exported program changes: written in place again, like caches.
 
-A program of ours computes the new value of a buffer beside the old one, and copies it over. Where the new value is the
-old one with some places written anew, or is computed from it element by element, and nothing reads the old one
-afterwards, PyTorch's operator that writes in place does the same without two copies of the whole buffer. What is
-written to may be a view of the buffer, such as one layer of a cache, or the buffer with its axes in another order.
+Our programs compute the new value of a buffer beside the old one, and copy it over. If the new value is the old one
+with some places overwritten, or is computed from it element by element, and nothing reads the old one afterwards,
+PyTorch's in-place operator does the same without two copies of the whole buffer. The target of a write may be a view of
+the buffer, such as one layer of a cache, or the buffer with permuted axes.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ WRITES: Final = {
     _ATEN.masked_fill.Tensor: _ATEN.masked_fill_.Tensor,
     _ATEN.masked_scatter.default: _ATEN.masked_scatter_.default,
 }
-"""Operators that give a tensor with some places written anew, and those that write these places."""
+"""Operators that return a tensor with some places overwritten, and their in-place forms."""
 PARTS: Final = {
     _ATEN.slice_scatter.default: _ATEN.slice.Tensor,
     _ATEN.select_scatter.default: _ATEN.select.int,
     _ATEN.diagonal_scatter.default: _ATEN.diagonal.default,
     _ATEN.as_strided_scatter.default: _ATEN.as_strided.default,
 }
-"""Operators that give a tensor with one part replaced, and those that give this part to be written to."""
+"""Operators that return a tensor with one part replaced, and the operators that return this part as a view."""
 TURNS: Final = {
     _ATEN.permute.default,
     _ATEN.t.default,
@@ -54,13 +54,13 @@ TURNS: Final = {
     _ATEN.squeeze.dims,
     _ATEN.view.default,
 }
-"""Operators that give all of a tensor in another order or shape, in the same memory."""
+"""Operators that return all of a tensor in another order or shape, as a view."""
 
 
 _NORM: Final = _ATEN._native_batch_norm_legit_functional.default
 _MEAN: Final = 3
 _VARIANCE: Final = 4
-"""The places of the statistics among the arguments of a batch norm, and of the new ones among its results."""
+"""The positions of the statistics among the arguments of a batch norm, and of the new ones among its results."""
 
 
 COMPLEX_VIEWS: Final = {
@@ -69,12 +69,12 @@ COMPLEX_VIEWS: Final = {
     _ATEN.view_as_real.default,
     _ATEN.view_as_complex.default,
 }
-"""Operators that give complex numbers as real ones, or these as complex ones, in the same memory."""
+"""Operators that view complex numbers as real ones, or real ones as complex, in the same memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewCall:
-    """One operator that gives a view, and all its arguments after the first."""
+    """An operator that returns a view, and all its arguments after the first."""
 
     target: Any
     args: tuple[Any, ...]
@@ -82,23 +82,23 @@ class ViewCall:
 
 @dataclass(frozen=True, slots=True)
 class EditedGraph:
-    """A graph under change: of a program, whose ``signature`` says what its results are, or of a body in one."""
+    """A graph that is being changed: of a program, whose ``signature`` describes its results, or of a body in one."""
 
     graph: torch.fx.Graph
     signature: ExportGraphSignature | None
 
     def rename_result(self, node: torch.fx.Node, other: torch.fx.Node) -> None:
-        """Say that ``other`` takes the place of ``node`` among the results, if that is one."""
+        """Note that ``other`` replaces ``node`` among the results, if ``node`` is one."""
         if self.signature is not None and any(user.op == "output" for user in node.users):
             self.signature.replace_all_uses(node.name, other.name)
 
 
 @dataclass(frozen=True, slots=True)
 class _BufferWrite:
-    """One write on the way from what a buffer held to its new value.
+    """One write on the way from a buffer's old value to its new value.
 
-    ``node`` gives what the part behind ``views`` of the buffer holds afterwards. The part becomes ``source``; without
-    one, the operator's twin writes to it. ``is_done``: the writes before this one have done it.
+    ``node`` is the new value of the part behind ``views`` of the buffer. The part becomes ``source``; without a source,
+    the in-place form of the operator writes to it. ``is_done`` says that earlier writes have done the work.
     """
 
     node: torch.fx.Node
@@ -108,7 +108,7 @@ class _BufferWrite:
 
 
 def write_in_place(program: ExportedProgram) -> None:
-    """Change ``program`` so that it writes in place wherever that gives the same. Cost: linear."""
+    """Change ``program`` to write in place wherever that gives the same results. Cost: linear."""
     graph = program.graph
     _copy_early(graph)
     kinds = (InputKind.BUFFER, InputKind.USER_INPUT)
@@ -129,7 +129,7 @@ def write_in_place(program: ExportedProgram) -> None:
 
 
 def _copy_early(graph: torch.fx.Graph) -> None:
-    """Put copies next to what they are copies of, so that they are made before that may be written to."""
+    """Move copies next to their originals, so that they are made before the originals may be written to."""
     first = next(node for node in graph.nodes if node.op != "placeholder")
     for node in list(graph.nodes):
         if node.target is _ATEN.clone.default:
@@ -143,14 +143,14 @@ def _copy_early(graph: torch.fx.Graph) -> None:
 
 
 def changing(value: torch.fx.Node) -> list[torch.fx.Node]:
-    """The calls of operators that change ``value``, or another of their arguments."""
+    """The calls of operators that change ``value`` or another of their arguments."""
     return [user for user in value.users if getattr(getattr(user.target, "_schema", None), "is_mutable", False)]
 
 
 def _change_in_place(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
-    """Let operators that change a copy change what it is a copy of, where nothing reads that afterwards.
+    """Make operators that change a copy change its original, if nothing reads the original afterwards.
 
-    Take the buffers of which every change is made so out of ``copies``.
+    Buffers whose changes are all made so are removed from ``copies``.
     """
     for node in reversed(list(graph.nodes)):
         if node.target is not _ATEN.clone.default or not changing(node):
@@ -170,9 +170,10 @@ def _change_in_place(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx
 def _writes(
     value: Any, is_start: Callable[[Any], bool], views: tuple[ViewCall, ...], buffer: torch.fx.Node
 ) -> list[_BufferWrite] | None:
-    """The writes to the part behind ``views`` of ``buffer`` that lead from what ``is_start`` knows to ``value``.
+    """The writes to the part behind ``views`` of ``buffer`` that lead from the start, recognized by ``is_start``, to
+    ``value``.
 
-    They come in order; None where something else leads there.
+    They are in order; None if something else leads to ``value``.
     """
     found: list[_BufferWrite] = []
     value = _plain(value)
@@ -208,9 +209,10 @@ def _writes(
 def _turns(
     value: torch.fx.Node, views: Sequence[ViewCall], buffer: torch.fx.Node
 ) -> list[tuple[torch.fx.Node, ViewCall]] | None:
-    """The nodes from the first that turns the part behind ``views`` to ``value``, which turns it back, and their views.
+    """The nodes that permute or reshape the part behind ``views``, up to ``value``, which undoes that, each with its
+    view.
 
-    Between them are writes only.
+    There are only writes between them. None if there are no such nodes.
     """
     part: Any = buffer.meta["val"]
     if not all(isinstance(size, int) for size in part.shape):
@@ -232,44 +234,44 @@ def _turns(
 
 
 def _are_taken_back(part: torch.Tensor, turns: Sequence[tuple[torch.fx.Node, ViewCall]]) -> bool:
-    """True if ``turns`` of what has the shape of ``part`` lead to the same places in memory."""
+    """True if ``turns``, applied to a tensor with the shape of ``part``, lead back to the same memory layout."""
     again = part
     for node, view in turns:
         if not have_one_shape(again, cast(torch.fx.Node, node.args[0]).meta["val"]):
             return False
         try:
             again = seen_through(view, again)
-        except RuntimeError:  # a shape that the memory of the part does not allow
+        except RuntimeError:  # a shape that the part's memory does not allow
             return False
     return _memory(again) == _memory(part)
 
 
 def _turn(node: torch.fx.Node) -> ViewCall | None:
-    """The operator of ``node`` as a view of all of a tensor, as which a reshape is taken; None for another."""
+    """The operator of ``node`` as a view of a whole tensor (a reshape counts as one); None for other operators."""
     target = _ATEN.view.default if node.target is _ATEN.reshape.default else node.target
     return ViewCall(target, view_of(node.target, node.args[1:], node.kwargs).args) if target in TURNS else None
 
 
 def _memory(tensor: torch.Tensor) -> tuple[object, ...]:
-    """The position in its storage of each element of a tensor."""
+    """The memory layout of a tensor: offset, shape, and strides of axes of sizes other than 1."""
     strides = [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size != 1]
     return tensor.storage_offset(), tuple(tensor.shape), strides
 
 
 def seen_through(view: ViewCall, whole: torch.Tensor) -> torch.Tensor:
-    """``view`` of ``whole``, a tensor without numbers."""
+    """``view`` of ``whole``, a tensor without data."""
     return view.target(whole, *torch.fx.map_arg(view.args, lambda each: each.meta["val"]))
 
 
 def view_of(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> ViewCall:
-    """The view that ``target`` gives for the arguments after the first, with its defaults."""
+    """The view that ``target`` returns for the arguments after the first, with defaults filled in."""
     schema = target._schema.arguments[1:]
     given = {**dict(zip([each.name for each in schema], args, strict=False)), **kwargs}
     return ViewCall(target, tuple([given.get(each.name, each.default_value) for each in schema]))
 
 
 def _is_view(view: ViewCall, whole: Any, node: Any) -> bool:
-    """True if ``node`` is ``view`` of ``whole``, or of what is the same view as ``whole``."""
+    """True if ``node`` is ``view`` of ``whole``, or of an equal view."""
     if not isinstance(node, torch.fx.Node) or node.target is not view.target:
         return False
     return view_of(node.target, node.args[1:], node.kwargs) == view and _is_same(_plain(node.args[0]), whole)
@@ -285,7 +287,9 @@ def _is_same(first: Any, second: Any) -> bool:
 
 
 def _is_read_later(buffer: torch.fx.Node, writes: Sequence[_BufferWrite], copy: torch.fx.Node) -> bool:
-    """True if something reads what ``buffer`` held after a write to it, or the result is given to the caller."""
+    """True if something reads an old value of ``buffer`` after a write to it, or if the result is returned to the
+    caller.
+    """
     if any(user.op == "output" for value in sharing(writes[-1].node) for user in value.users):
         return True
     own = {*[write.node for write in writes], copy}
@@ -294,7 +298,7 @@ def _is_read_later(buffer: torch.fx.Node, writes: Sequence[_BufferWrite], copy: 
         held |= old
         if not write.is_done:
             if any(value in held and value is not write.node.args[0] for value in write.node.all_input_nodes):
-                return True  # a part of the buffer goes to another place of it
+                return True  # a part of the buffer is written to another place of it
             readers = {user for node in old for user in node.users} - held - own
             if any(reader > write.node for reader in readers):
                 return True
@@ -303,7 +307,7 @@ def _is_read_later(buffer: torch.fx.Node, writes: Sequence[_BufferWrite], copy: 
 
 
 def _write(graph: torch.fx.Graph, write: _BufferWrite, buffer: torch.fx.Node) -> None:
-    """Put the operator that writes in place of the one that gives a new tensor."""
+    """Replace the operator that returns a new tensor by the one that writes in place."""
     node, parts = write.node, [buffer]
     with graph.inserting_before(node):
         for view in write.views:
@@ -320,7 +324,7 @@ def _write(graph: torch.fx.Graph, write: _BufferWrite, buffer: torch.fx.Node) ->
 
 
 def _written_part(graph: torch.fx.Graph, part: torch.fx.Node, source: torch.fx.Node) -> torch.fx.Node:
-    """The operator that writes ``source`` to ``part``: one that repeats by itself what is to be in many places."""
+    """The operator that writes ``source`` to ``part``; it repeats a value itself that is written to many places."""
     if source.target is _ATEN.full.default:
         return graph.call_function(_ATEN.fill_.Scalar, (part, source.args[1]))
     given = source
@@ -338,7 +342,7 @@ def _whole_of(node: torch.fx.Node) -> torch.fx.Node:
 
 
 def merge_views(edited: EditedGraph, whole: torch.fx.Node) -> None:
-    """Leave one of the equal views of ``whole``, and of its views: they lie in the same memory, whenever it changes."""
+    """Keep one of equal views of ``whole``, and of its views; they always share their memory."""
     found: dict[ViewCall, torch.fx.Node] = {}
     for user in sorted(whole.users):
         if user.target in PARTS.values() or user.target in TURNS or user.target in COMPLEX_VIEWS:
@@ -350,14 +354,14 @@ def merge_views(edited: EditedGraph, whole: torch.fx.Node) -> None:
 
 
 def put_in_place(edited: EditedGraph, node: torch.fx.Node, other: torch.fx.Node) -> None:
-    """Take ``node`` out of a graph, and use ``other`` where it was used, among the results too."""
+    """Remove ``node`` from a graph, and use ``other`` in its place, also among the results."""
     edited.rename_result(node, other)
     node.replace_all_uses_with(other)
     edited.graph.erase_node(node)
 
 
 def _write_statistics(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
-    """Let batch norms in training write their statistics themselves; take what they have written out of ``copies``."""
+    """Make batch norms in training write their statistics themselves; remove these from ``copies``."""
     for mean, copy in list(copies.items()):
         norms = _norms(mean, copy.args[1], _MEAN)
         variance: Any = norms[0].args[_VARIANCE] if norms else None
@@ -387,7 +391,7 @@ def _write_statistics(graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.f
 
 
 def _norms(buffer: torch.fx.Node, value: Any, place: int) -> list[torch.fx.Node]:
-    """The batch norms that lead from the statistics in ``buffer`` to ``value``, in order; none where others do."""
+    """The batch norms that lead from the statistics in ``buffer`` to ``value``, in order; empty if others do."""
     found: list[torch.fx.Node] = []
     while (value := _plain(value)) is not buffer:
         norm: Any = value.args[0] if isinstance(value, torch.fx.Node) and value.target is operator.getitem else None
@@ -399,12 +403,12 @@ def _norms(buffer: torch.fx.Node, value: Any, place: int) -> list[torch.fx.Node]
 
 
 def _fields(call: torch.fx.Node) -> dict[int, torch.fx.Node]:
-    """The fields of the result of ``call`` that are read, by their places."""
+    """The fields of the result of ``call`` that are read, by their positions."""
     return {cast(int, user.args[1]): user for user in call.users if user.users}
 
 
 def twin(node: torch.fx.Node) -> Any:
-    """The operator that writes what ``node`` computes into its first operand; None where there is none."""
+    """The in-place form of the operator of ``node``, which writes into its first operand; None if there is none."""
     target: Any = node.target
     is_pointwise = torch.Tag.pointwise in getattr(target, "tags", ()) or target is _ATEN.hardswish.default
     if target in WRITES or not is_pointwise:
@@ -420,7 +424,7 @@ def twin(node: torch.fx.Node) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The operand of a `detach`: buffers carry no gradient."""
+    """The operand of a `detach`, because buffers carry no gradient; any other value itself."""
     while isinstance(value, torch.fx.Node) and value.target is _ATEN.detach.default:
         value = value.args[0]
     return value

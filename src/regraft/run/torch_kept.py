@@ -1,4 +1,4 @@
-"""The tensors that PyTorch's operators keep for their gradients. After a write to one of these, the backward fails."""
+"""The tensors that PyTorch's operators keep for their gradients. After a write to one, the backward pass fails."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _RESULT: Final = -1
 
 
 class KeptForGradients:
-    """Asks calls of operators what they keep, each kind of call once, with tensors without numbers."""
+    """Finds out what calls of operators keep, once for each kind of call, with tensors without data."""
 
     def __init__(self) -> None:
         self._known: Final[dict[object, frozenset[int]]] = {}
 
     def keeps_result(self, node: torch.fx.Node) -> bool:
-        """True if the call of ``node`` keeps what it gives, as `exp` does, or may."""
+        """True if the call of ``node`` keeps its result, as `exp` does, or may keep it."""
         return _RESULT in self._kept(node)
 
     def keeps_any(self, node: torch.fx.Node, values: set[torch.fx.Node]) -> bool:
-        """True if the call of ``node`` keeps one of ``values``, or may."""
+        """True if the call of ``node`` keeps one of ``values``, or may keep it."""
         operands = enumerate(_tensors_of(node))
         return node.op != "output" and any(one in values and place in self._kept(node) for place, one in operands)
 
     def _kept(self, node: torch.fx.Node) -> frozenset[int]:
         if node.target in PARTS:
-            return frozenset()  # for complex numbers PyTorch has no gradient of these, nor need of one
+            return frozenset()  # for complex numbers PyTorch has no gradient of these, and needs none
         leaves = pytree.tree_leaves((node.args, node.kwargs))
         key = (node.target, *map(_kind, leaves))
         if key not in self._known:
@@ -41,7 +41,7 @@ class KeptForGradients:
 
 
 def _kept_by(node: torch.fx.Node) -> frozenset[int]:
-    """The places of the operands that a call keeps among its tensors, and `_RESULT`."""
+    """The positions of the operands that a call keeps, among its tensors, and `_RESULT` if it keeps its result."""
     operands = _tensors_of(node)
     if not operands:
         return frozenset()
@@ -72,7 +72,7 @@ def _is_tensor(node: torch.fx.Node) -> bool:
 
 
 def _kind(leaf: Any) -> object:
-    """The key that an argument shares with those of calls that keep the same."""
+    """A key of an argument that is equal for calls that keep the same."""
     value: Any = leaf.meta.get("val") if isinstance(leaf, torch.fx.Node) else leaf
     return (value.dtype, value.ndim) if isinstance(value, torch.Tensor) else (value.__class__, leaf is True)
 
@@ -82,7 +82,7 @@ def _memory(tensor: torch.Tensor) -> int:
 
 
 def _like(value: Any) -> Any:
-    """A tensor without numbers like ``value``, for its example sizes, with a gradient; the example of a size."""
+    """A tensor without data like ``value``, with its example sizes and a gradient; for a size, the example."""
     if not isinstance(value, torch.Tensor):
         return _example(value)
     sizes, strides = ([_example(each) for each in facts] for facts in (value.shape, value.stride()))

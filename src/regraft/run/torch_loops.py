@@ -1,7 +1,7 @@
 """Loops on PyTorch: step by step in Python, and as PyTorch's own loops in a program that is traced.
 
-`torch.export` and `torch.compile` see `while_loop`, `scan` and `map`, which stay loops; what they capture PyTorch finds
-out itself. A loop of theirs gives new tensors: what a step hands on as it came is copied.
+`torch.export` and `torch.compile` get `while_loop`, `scan` and `map`, which stay loops; PyTorch finds out what these
+capture. They must return new tensors, so values that a step returns unchanged are copied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_STEPS: Final[ContextVar[int | None]] = ContextVar("most steps", default=No
 
 @contextmanager
 def limited_steps(most: int) -> Generator[None]:
-    """Inside, a loop that only its condition ends is an `ExecutionError` after ``most`` steps."""
+    """Inside the ``with`` block, a loop that only its condition ends raises `ExecutionError` after ``most`` steps."""
     token = _MOST_STEPS.set(most)
     try:
         yield
@@ -40,7 +40,7 @@ def loop(
     rows: Sequence[Any] = (),
     numbered: bool = True,
 ) -> tuple[Any, ...]:
-    """The results of a loop; operands as for the operator. ``numbered``: whether the body reads its number."""
+    """The results of a loop, with the operator's operands. ``numbered`` says that the body reads the step number."""
     assert LOOP.reference is not None
     if not (torch.compiler.is_compiling() or torch.compiler.is_exporting()):
         most = None if scanned or not is_left_out(count) else _MOST_STEPS.get()
@@ -70,7 +70,7 @@ def _ending(body: Callable[..., Any], most: int) -> Callable[..., Any]:
 
 
 class _TracedLoop:
-    """One loop that PyTorch traces."""
+    """One loop while PyTorch traces it."""
 
     def __init__(self, body: Callable[..., Any], carried: tuple[Any, ...], scanned: tuple[Any, ...]) -> None:
         self._body = body
@@ -78,7 +78,7 @@ class _TracedLoop:
         self._scanned = scanned
 
     def scan(self, steps: Any, numbered: bool) -> tuple[Any, ...]:
-        """The results of ``steps`` steps, of which PyTorch's loop makes at least one."""
+        """The results of ``steps`` steps. PyTorch's loop makes at least one."""
         from torch._higher_order_ops import scan  # pyright: ignore[reportPrivateImportUsage, reportUnknownVariableType]
         from torch._higher_order_ops.map import map as map_rows  # pyright: ignore[reportUnknownVariableType]
 
@@ -102,7 +102,7 @@ class _TracedLoop:
         return (*finals, *stacks)
 
     def repeat(self, limit: Any, condition: Any, numbered: bool) -> tuple[Any, ...]:
-        """The results of the steps that are made while ``condition`` holds, up to ``limit``."""
+        """The results of steps while ``condition`` is true, up to ``limit`` steps."""
         from torch._higher_order_ops.while_loop import while_loop  # pyright: ignore[reportUnknownVariableType]
 
         counts = limit is not None or numbered
@@ -128,7 +128,7 @@ class _TracedLoop:
 
 
 def _unread() -> torch.Tensor:
-    """The step number for bodies that do not read it."""
+    """A number for bodies that do not read the step number."""
     return torch.zeros((), dtype=torch.int64)
 
 
@@ -139,7 +139,7 @@ def _as_truth(condition: Any) -> torch.Tensor:
 
 
 def _own(given: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """``given`` with a copy of each tensor that is an input, or that stands there before."""
+    """``given`` with a copy of each tensor that is an input or occurs in ``given`` before."""
     found: list[Any] = []
     for value in given:
         is_shared = any(value is other for other in (*inputs, *found))

@@ -1,7 +1,7 @@
-"""Operators of anyone's on PyTorch: their meanings as calls of the vocabulary, which has kernels here.
+"""User-defined operators on PyTorch: their meanings as calls of the vocabulary, which has kernels here.
 
-Meanings follow the array API standard, and PyTorch's tensors do not in all of it: no slice of theirs runs backwards,
-and numbers without a dtype are float32. Written out over expressions, a meaning is the same on every engine.
+Meanings follow the array API standard, and PyTorch's tensors do not follow all of it: slices cannot run backwards, and
+numbers without a dtype are float32. A meaning that is written out as expressions is the same on every engine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..op.decompose import decompose, legalized
 
 
 def with_meanings(module: IRModule) -> IRModule:
-    """``module`` with such calls written out, where sizes and dtypes are known and PyTorch has no operator for them.
+    """``module`` with such calls written out, if sizes and dtypes are known and PyTorch has no operator for them.
 
     All others run by their reference semantics over PyTorch's own functions. Cost: linear in the bindings.
     """
@@ -27,7 +27,7 @@ def with_meanings(module: IRModule) -> IRModule:
 
 
 def _has_meaning_alone(expr: Expr) -> bool:
-    """True if ``expr`` calls an operator of anyone's of which PyTorch knows no more than its reference semantics."""
+    """True if ``expr`` calls a user-defined operator for which PyTorch has only the reference semantics."""
     if not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return False
     op = expr.op
@@ -35,7 +35,7 @@ def _has_meaning_alone(expr: Expr) -> bool:
 
 
 def _is_program(call: Call) -> bool:
-    """True if the meaning of a call can be written out, which sizes that only the run knows may forbid."""
+    """True if the meaning of a call can be written out; sizes that are known only at run time may prevent it."""
     try:
         decompose(call)
     except ValueError:

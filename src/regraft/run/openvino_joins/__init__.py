@@ -1,6 +1,6 @@
-"""Nodes that OpenVINO's processor plugin would compute wrongly, alone or joined to others, in a form that it has right.
+"""Rewrites of nodes that OpenVINO's CPU plugin would compute wrongly, alone or fused with others.
 
-Each module is about one kind of node, and says what goes wrong with it. All was seen in 2026.4, in float32.
+Each module is about one kind of node, and describes the error. All errors were observed in 2026.4, in float32.
 """
 
 from __future__ import annotations
@@ -26,19 +26,29 @@ from .transposes import follows_transpose, turn_four_axes
 
 
 def keep_apart(graph: ir.Graph) -> None:
-    """Change what OpenVINO would join wrongly in ``graph``, in place; values stay what they are.
+    """Change the nodes in ``graph`` that OpenVINO would fuse or compute wrongly, in place; values stay the same.
 
-    Reductions over the first or last of three axes read a matrix where numbers of channels follow, and in any case
-    in a graph with quantized values, since OpenVINO moves their scales behind them. A max pool before an activation
-    that falls somewhere is followed by one of single elements. A convolution of single elements reads padded
-    elements that were picked before, and one that has windows of padding alone reads joined zeros. Of a pool that
-    rounds up, windows that begin behind all elements are cut off. In a graph with transposes, reductions keep their
-    axes, which are dropped after them, and a transpose of three axes that follows another one turns four. In a
-    graph with attention, Mish that follows no convolution is written out as OpenVINO does not know it, and
-    attention that is added to what is read twice is followed by a pool of single elements. Codes of 2 bits, and
-    those of 4 that are converted, have a byte each. Quantizations to 16 bits are written as arithmetic. Codes with
-    a scale for each row of a product's right side, or for each column of a table of rows, become the numbers that
-    they stand for, and so does a bias. Boxes that may not overlap may by next to nothing.
+    - A reduction over the first or last of three axes reads a matrix if per-channel numbers follow, and always in a
+      graph with quantized values, because OpenVINO moves their scales behind it.
+
+    - A max pool before a non-monotonic activation is followed by a pool of single elements.
+
+    - A strided convolution of kernel size 1 reads padded elements that were picked before. One with windows in the
+      padding alone reads concatenated zeros. Windows of a pool that rounds up are cut off if they begin behind all
+      elements.
+
+    - In a graph with transposes, reductions keep their axes, which are dropped after them, and a transpose of three
+      axes that follows another one permutes four.
+
+    - In a graph with attention, Mish that does not follow a convolution is written out in a form that OpenVINO does not
+      recognize, and attention added to a value that is read twice is followed by a pool of single elements.
+
+    - Codes of 2 bits, and codes of 4 bits that are converted, get a byte each. Quantizations to 16 bits are written as
+      arithmetic. Codes with a scale per row of a product's right operand, or per column of a lookup table, become the
+      numbers that they represent, and so does a bias.
+
+    - Boxes that must not overlap may overlap by next to nothing.
+
     Cost: linear in the nodes, and in such codes.
     """
     nodes = list(graph.all_nodes())

@@ -1,7 +1,7 @@
-"""Attention, and Mish beside attention.
+"""Attention, and Mish in a graph with attention.
 
-With attention OpenVINO joins elementwise operators, and then has no kernel for Mish, so that the model does not
-compile. Where a sum of attention and an elementwise result is read twice, compiling the model ends the process.
+OpenVINO fuses elementwise operators with attention, and then has no kernel for Mish, so the model does not compile. If
+the sum of attention and an elementwise result is read twice, compiling the model crashes the process.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .nodes import ALONE, KEEPING, MOST_AFTER, MOVES, Nodes, is_constant, rank_o
 from .pools import GATES, insert_pool
 
 ATTENTION: Final = ("Attention", "Softmax")
-"""Operators of attention, one of which stands in any graph that has some."""
+"""Operators of attention; any graph with attention contains one of them."""
 _MOST_OF_TANH: Final = 30.0
 """A number whose hyperbolic tangent is 1 in single precision."""
 
 
 def products_of(node: ir.Node) -> list[ir.Value]:
-    """The weighted sums of the attention that ``node`` is, or is the softmax of."""
+    """The weighted sums of the attention ``node``, or of the attention whose softmax ``node`` is."""
     if node.op_type == "Attention":
         return [node.outputs[0]]
     users = [use.node for use in node.outputs[0].uses()]
@@ -28,14 +28,14 @@ def products_of(node: ir.Node) -> list[ir.Value]:
 
 
 def stand_alone(product: ir.Value) -> None:
-    """Let a pool of single elements follow ``product`` of attention where OpenVINO would join it to what ends it."""
+    """Insert a pool of single elements after attention's ``product``, if OpenVINO would fuse it with what follows."""
     rank, node = rank_of(product), product.producer()
     if rank is not None and rank > 2 and node is not None and _is_joined_to_what_is_read_twice(product):
         insert_pool(node, rank - 2)
 
 
 def _is_joined_to_what_is_read_twice(value: ir.Value) -> bool:
-    """True if elementwise operators join ``value`` to something else that is computed, and several nodes read it."""
+    """True if elementwise operators combine ``value`` with a computed value, and several nodes read the result."""
     is_joined = False
     for _ in range(MOST_AFTER):
         users = [use.node for use in value.uses()]
@@ -50,9 +50,10 @@ def _is_joined_to_what_is_read_twice(value: ir.Value) -> bool:
 
 
 def softplus_of(node: ir.Node) -> ir.Value | None:
-    """The operand of the softplus in Mish, which is one node or ends in the hyperbolic tangent ``node``.
+    """The operand of the softplus in Mish, for the Mish ``node``, or for the hyperbolic tangent ``node`` that ends
+    Mish.
 
-    None where there is no softplus, or where it reads a convolution, which OpenVINO joins it to.
+    None if there is no softplus, or if its operand is a convolution, which OpenVINO fuses it with.
     """
     data = node.inputs[0]
     made_by = None if data is None else data.producer()
@@ -65,7 +66,7 @@ def softplus_of(node: ir.Node) -> ir.Value | None:
 
 
 def write_out_mish(node: ir.Node, data: ir.Value) -> None:
-    """Let the hyperbolic tangent in Mish read the softplus of ``data`` up to a number that is as large as counts."""
+    """Make the tangent in Mish read the softplus of ``data``, limited to a number at which the tangent is 1."""
     graph, made = node.graph, Nodes(f"{node.outputs[0].name or 'mish'}/Apart")
     assert graph is not None
     softplus = made.add("Softplus", [data])

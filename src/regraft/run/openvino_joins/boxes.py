@@ -1,4 +1,4 @@
-"""Non-maximum suppression that lets no boxes overlap: with a limit of 0, OpenVINO leaves one box of each class."""
+"""Non-maximum suppression without any overlap: with a limit of 0, OpenVINO keeps only one box of each class."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import onnx_ir as ir
 from .nodes import Nodes
 
 _LIMIT: Final = 3
-"""The place of the overlap that boxes may have; 0 where it is left out."""
+"""The position of the operand for the allowed overlap; a missing operand means 0."""
 _LEAST: Final = np.float32(1e-30)
-"""A limit that OpenVINO takes, below every overlap of two boxes that overlap."""
+"""A limit that OpenVINO accepts, smaller than any overlap of two boxes."""
 
 
 def limit_overlap(node: ir.Node) -> None:
-    """Let the overlap that boxes may have be above 0."""
+    """Make the allowed overlap of boxes greater than 0."""
     limit = node.inputs[_LIMIT] if len(node.inputs) > _LIMIT else None
     held = None if limit is None else ir.convenience.get_const_tensor(limit)
     if held is not None and (held.numpy() > 0).all():

@@ -1,19 +1,18 @@
-"""Weights that are stored as codes with scales.
+"""Weights that are stored as codes with scales, and OpenVINO's errors with them.
 
-Codes of 2 bits, which OpenVINO does not have.
+Codes of 2 bits: OpenVINO does not have them.
 
-Codes of 4 bits that a program converts by itself: with a scale for each of them, OpenVINO divides by zero.
+Codes of 4 bits that a program converts itself: if each of them has a scale, OpenVINO divides by zero.
 
-Codes of the right side of a product: OpenVINO reads scales as one for each column, or for each block of a column. With
-one for each row it computes other values, and blocks of a row it refuses. Of a table that rows are looked up in it
-reads them as one for each row, or for each block of a row; with others it reads beyond their end, and may end the
-process. Products with blocks of 5, 6, 10, 14, 18, 40 or 48 elements have other values there; sizes that are powers of
-2, tried up to 256, are right.
+Codes of the right operand of a product: OpenVINO reads the scales as one per column, or per block of a column. With one
+scale per row it computes other values, and it refuses blocks of a row. For a lookup table, it reads the scales as one
+per row, or per block of a row; otherwise it reads beyond their end, and may crash the process. Products with blocks of
+5, 6, 10, 14, 18, 40 or 48 elements give other values there; powers of 2, tried up to 256, are right.
 
-Quantizations to 16 bits, which OpenVINO leaves out, and with them the limits that stand for an activation.
+Quantizations to 16 bits: OpenVINO drops them, and with them the limits that serve as an activation.
 
-A bias that is quantized: where two layers share one, ONNX Runtime's quantizer writes that of the second twice, which
-OpenVINO fails to move behind the sum.
+A quantized bias: if two layers share one, ONNX Runtime's quantizer writes the second layer's bias twice, and OpenVINO
+fails to move it behind the sum.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ _BYTES: Final = {ir.DataType.INT4: np.int8, ir.DataType.UINT4: np.uint8}
 _TWO_BITS: Final = {ir.DataType.INT2: ir.DataType.INT8, ir.DataType.UINT2: ir.DataType.UINT8}
 _CODES: Final = (*_BYTES, ir.DataType.INT8, ir.DataType.UINT8)
 _OPSET: Final = 21
-"""The first opset with blocks of codes."""
+"""The first opset with block-wise codes."""
 _MOST_NODES: Final = 8
-"""The most nodes, one after another, that weights are made of."""
+"""The length of the longest chain of nodes that weights are computed with."""
 
 
 def hold_in_bytes(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
-    """Give each number of 2 bits in ``graph`` a byte: constants of them, and what only moves those."""
+    """Give each 2-bit number in ``graph`` a byte, in constants and in nodes that only move them."""
     for value in graph.initializers.values():
         wider, held = _in_bytes(value), value.const_value
         if wider is not None and held is not None:
@@ -55,14 +54,14 @@ def _in_bytes(value: ir.Value) -> ir.DataType | None:
 
 
 def rounds_to_16_bits(node: ir.Node) -> bool:
-    """True for a quantization of float32 to 16 bits."""
+    """True if ``node`` quantizes float32 to 16 bits."""
     data, zero = node.inputs[0], node.inputs[2] if len(node.inputs) > 2 else None
     is_wide = zero is not None and zero.dtype in (ir.DataType.INT16, ir.DataType.UINT16)
     return node.op_type == "QuantizeLinear" and is_wide and data is not None and data.dtype == ir.DataType.FLOAT
 
 
 def round_by_arithmetic(node: ir.Node) -> None:
-    """Write a quantization to 16 bits as a quotient that is rounded and limited, in place."""
+    """Write a quantization to 16 bits as a rounded and clipped quotient, in place."""
     codes, (data, scale, zero) = node.outputs[0], node.inputs
     assert data is not None
     assert scale is not None
@@ -83,13 +82,13 @@ def round_by_arithmetic(node: ir.Node) -> None:
 
 
 def reads_codes(node: ir.Node) -> bool:
-    """True for a conversion of a constant of 4 bits."""
+    """True if ``node`` casts a constant of 4 bits."""
     value = node.inputs[0]
     return value is not None and value.dtype in _BYTES and ir.convenience.get_const_tensor(value) is not None
 
 
 def read_bytes(node: ir.Node) -> None:
-    """Let the conversion read the same numbers, each in a byte."""
+    """Make the cast read the same numbers, stored in bytes."""
     value = node.inputs[0]
     assert value is not None
     assert value.dtype is not None
@@ -102,7 +101,7 @@ def read_bytes(node: ir.Node) -> None:
 
 
 def misread_codes(node: ir.Node) -> int | None:
-    """The place of an operand that is made of codes, and that the node may read otherwise than they are stored."""
+    """The position of an operand that is computed from codes and that OpenVINO may misread; else None."""
     match node.op_type:
         case "Add":
             return _summand_of_codes(node)
@@ -117,7 +116,7 @@ def misread_codes(node: ir.Node) -> int | None:
 
 
 def _has_other_scales(right: ir.Value | None, *, is_turned: bool) -> bool:
-    """True if codes that ``right`` is made of may have scales of rows, or of columns where it is turned."""
+    """True if the codes that ``right`` is computed from may have scales per row, or per column if it is transposed."""
     if right is None or right.producer() is None or not is_constant(right, _MOST_NODES):
         return False
     made = list(_before(right))
@@ -136,7 +135,7 @@ def _has_other_scales(right: ir.Value | None, *, is_turned: bool) -> bool:
 
 
 def _is_by_column(dequantized: ir.Node, summed: int) -> bool:
-    """True if scales are for a column each or for blocks of one, with ``summed`` the axis along columns."""
+    """True if scales are per column or per block of a column; ``summed`` is the axis along columns."""
     held = None if dequantized.inputs[1] is None else ir.convenience.get_const_tensor(dequantized.inputs[1])
     if held is None:
         return False
@@ -150,7 +149,7 @@ def _is_by_column(dequantized: ir.Node, summed: int) -> bool:
 
 
 def _fits_columns(value: ir.Value, is_turned: bool) -> bool:
-    """True if each number of ``value`` is for a column, or for a block of one where the last axis is in blocks."""
+    """True if each number in ``value`` belongs to a column, or to a block of one if the last axis is in blocks."""
     held = ir.convenience.get_const_tensor(value)
     if held is None:
         return False
@@ -159,7 +158,7 @@ def _fits_columns(value: ir.Value, is_turned: bool) -> bool:
 
 
 def _summand_of_codes(total: ir.Node) -> int | None:
-    """The place of what is dequantized from constants for a sum, or None."""
+    """The position of the operand of a sum that is dequantized from constants; else None."""
     for place, value in enumerate(total.inputs):
         maker = None if value is None else value.producer()
         if maker is not None and maker.op_type == "DequantizeLinear" and is_constant(maker.outputs[0]):
@@ -168,7 +167,7 @@ def _summand_of_codes(total: ir.Node) -> int | None:
 
 
 def read_numbers(node: ir.Node, place: int = 1) -> None:
-    """Let the node read, at that place, the numbers that codes stand for."""
+    """Make the node read, at ``place``, the numbers that the codes represent."""
     value = node.inputs[place]
     assert value is not None
     assert node.graph is not None
@@ -178,7 +177,7 @@ def read_numbers(node: ir.Node, place: int = 1) -> None:
 
 
 def _numbers(value: ir.Value) -> np.ndarray:
-    """The numbers that the nodes before ``value`` make of constants."""
+    """The numbers that the nodes before ``value`` compute from constants."""
     held = ir.convenience.get_const_tensor(value)
     if held is not None:
         numbers = held.numpy()
@@ -189,7 +188,7 @@ def _numbers(value: ir.Value) -> np.ndarray:
 
 
 def _before(value: ir.Value) -> Iterator[ir.Node]:
-    """The nodes that make ``value`` of codes, the last one first."""
+    """The nodes that compute ``value`` from codes, the last one first."""
     following: ir.Value | None = value
     for _ in range(_MOST_NODES):
         maker = None if following is None else following.producer()

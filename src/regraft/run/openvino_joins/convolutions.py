@@ -1,7 +1,7 @@
 """Convolutions of padded elements.
 
-OpenVINO moves the strides of a convolution of single elements before the node that it reads, as if nothing were padded
-between the two. A convolution that has a window of padding alone may be wrong, or end the process.
+OpenVINO moves the strides of a convolution with kernel size 1 before the node that it reads, as if there were no
+padding between the two. A convolution that has a window in its padding alone may be wrong, or crash the process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .nodes import END, Nodes, sizes_of
 
 
 def skips_padded_elements(node: ir.Node) -> bool:
-    """True if a convolution of single elements has strides, and what it reads is padded."""
+    """True if ``node`` is a convolution of kernel size 1 with strides, and its operand is padded."""
     data, weight = node.inputs[0], node.inputs[1]
     shape = None if weight is None else weight.shape
     if (
@@ -28,7 +28,7 @@ def skips_padded_elements(node: ir.Node) -> bool:
 
 
 def pick_before(node: ir.Node) -> None:
-    """Let the convolution ``node`` read what its strides reach, padded before."""
+    """Make the convolution ``node`` read only the elements that its strides reach, padded before."""
     data, old, graph = node.inputs[0], node.outputs[0], node.graph
     strides, pads = (node.attributes.get_ints(name, ()) for name in ("strides", "pads"))
     assert data is not None
@@ -45,7 +45,7 @@ def pick_before(node: ir.Node) -> None:
 
 
 def reaches_padding_alone(node: ir.Node) -> bool:
-    """True if a convolution of float32 has a window that may lie in its padding alone."""
+    """True if a float32 convolution may have a window in its padding alone."""
     data, weight = node.inputs[0], node.inputs[1]
     shape = None if weight is None else weight.shape
     if data is None or data.dtype not in (None, ir.DataType.FLOAT) or shape is None:
@@ -60,7 +60,7 @@ def reaches_padding_alone(node: ir.Node) -> bool:
 
 
 def join_padding(node: ir.Node) -> None:
-    """Let the convolution ``node`` read zeros that are joined to its data, in place of its padding."""
+    """Make the convolution ``node`` read zeros concatenated to its data, in place of its padding."""
     data, old, graph = node.inputs[0], node.outputs[0], node.graph
     pads = node.attributes.get_ints("pads", ())
     assert data is not None
@@ -79,7 +79,7 @@ def join_padding(node: ir.Node) -> None:
 
 
 def _zeros_beside(made: Nodes, data: ir.Value, axis: int, rank: int, count: int) -> ir.Value:
-    """Zeros of the shape of ``data`` but for ``count`` along ``axis``."""
+    """Zeros of the shape of ``data``, except for size ``count`` along ``axis``."""
     after = [sizes_of(made, data, axis + 1, rank)] if axis + 1 < rank else []
     return made.add(
         "ConstantOfShape", [made.add("Concat", [sizes_of(made, data, 0, axis), made.constant([count]), *after], axis=0)]

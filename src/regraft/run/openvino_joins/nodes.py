@@ -1,4 +1,4 @@
-"""Common parts of the changes before OpenVINO: new nodes, and questions about the nodes before a value."""
+"""Common parts of the rewrites for OpenVINO: new nodes, and queries about the nodes before a value."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ REDUCTIONS: Final = tuple(
     f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 )
 MOST_AFTER: Final = 16
-"""The most nodes after a reduction that are searched for numbers of channels."""
+"""The number of nodes after a reduction that are searched for per-channel numbers."""
 END: Final = np.iinfo(np.int64).max
-"""The end of an axis, whatever its size is."""
+"""The end of an axis of any size."""
 _MOST_BEFORE: Final = 4
-"""The most nodes, one after another, that a constant may be made of, or that are asked for the rank of a value."""
+"""The length of the longest chain of nodes that may compute a constant, or that is searched for a rank."""
 FALLING: Final = ("Abs", "Gelu", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Sigmoid", "Softplus", "Swish")
-"""Operators of one tensor that are no rising functions, or begin one that OpenVINO takes for an activation."""
+"""Unary operators that are not monotonic, or that begin a pattern which OpenVINO takes for an activation."""
 ALONE: Final = ("Cast", "Clip", "Erf", "Exp", "Neg", "Relu", "Sqrt", "Tanh", *FALLING)
-"""Elementwise operators of one tensor, which OpenVINO moves transposes over."""
+"""Unary elementwise operators, which OpenVINO moves transposes across."""
 MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators that OpenVINO moves activations over."""
+"""Operators that OpenVINO moves activations across."""
 KEEPING: Final = (
     "Abs",
     "Add",
@@ -39,40 +39,42 @@ KEEPING: Final = (
     "Sub",
     "Where",
 )
-"""Operators whose result has the highest rank among their operands; values between the nodes of one call state none."""
+"""Operators whose result has the highest rank of their operands; the values between nodes of one call have no shape."""
 
 
 class Nodes:
-    """New nodes in order, whose values are named after one that they replace: ``name/Squeeze_0``."""
+    """New nodes in order, whose values are named after the value that they replace: ``name/Squeeze_0``."""
 
     def __init__(self, name: str) -> None:
         self._name: Final = name
         self.nodes: Final[list[ir.Node]] = []
 
     def add(self, op_type: str, inputs: Sequence[ir.Value], **attributes: int | Sequence[int]) -> ir.Value:
-        """The output of a new node."""
+        """Add a node and return its output."""
         node = ir.node(op_type, inputs, attributes)
         node.outputs[0].name = f"{self._name}/{op_type}_{len(self.nodes)}"
         self.nodes.append(node)
         return node.outputs[0]
 
     def constant(self, numbers: Sequence[int]) -> ir.Value:
-        """The output of a new node that gives these numbers."""
+        """Add a constant node with integers and return its output."""
         return self.tensor(np.array(numbers, np.int64))
 
     def number(self, number: float, dtype: ir.DataType) -> ir.Value:
-        """The output of a new node that gives one number."""
+        """Add a constant node with one number and return its output."""
         return self.tensor(np.array(number, dtype.numpy()))
 
     def tensor(self, array: np.ndarray) -> ir.Value:
-        """The output of a new node that gives ``array``."""
+        """Add a constant node with ``array`` and return its output."""
         node = ir.node("Constant", [], {"value": ir.Tensor(array)})
         node.outputs[0].name = f"{self._name}/Constant_{len(self.nodes)}"
         self.nodes.append(node)
         return node.outputs[0]
 
     def stand_after(self, old: ir.Value) -> None:
-        """Let the last node, which reads ``old`` first, take the name of that value, its place, and its users."""
+        """Insert the nodes after ``old``, which the last one reads first; the last one gets the name and the users of
+        ``old``.
+        """
         last, maker = self.nodes[-1], old.producer()
         assert maker is not None
         assert maker.graph is not None
@@ -86,13 +88,13 @@ class Nodes:
 
 
 def numbers_of(value: ir.Value | None) -> list[int] | None:
-    """The numbers of a constant; None for another value."""
+    """The numbers of a constant as a list; None if ``value`` is not a constant."""
     held = None if value is None else ir.convenience.get_const_tensor(value)
     return None if held is None else [int(number) for number in held.numpy().reshape(-1)]
 
 
 def rank_of(value: ir.Value, depth: int = _MOST_BEFORE) -> int | None:
-    """The number of axes of ``value``, as it states or as the nodes before it tell; None if these do not."""
+    """The number of axes of ``value``, from its shape or from the nodes before it; None if they do not determine it."""
     made_by = value.producer()
     if value.shape is not None:
         return len(value.shape)
@@ -115,7 +117,7 @@ def rank_of(value: ir.Value, depth: int = _MOST_BEFORE) -> int | None:
 
 
 def is_constant(value: ir.Value, depth: int = _MOST_BEFORE) -> bool:
-    """True if ``value`` is a constant, or a few nodes make it of constants alone."""
+    """True if ``value`` is a constant, or if a few nodes compute it from constants alone."""
     made_by = value.producer()
     if value.const_value is not None or made_by is None or not depth:
         return value.const_value is not None

@@ -1,8 +1,8 @@
-"""Pools with windows behind all elements, and pools that OpenVINO moves an activation over.
+"""Pools with windows behind all elements, and pools that OpenVINO moves an activation across.
 
-It joins a convolution with an activation behind a max pool, in bytes as well, as if the activation of the largest
-number were the largest activation, which holds for rising functions only. A pool that rounds up has a window that
-begins behind all elements, which ONNX leaves out.
+OpenVINO fuses a convolution with an activation behind a max pool, in int8 as well, as if the activation of the maximum
+were the maximum of the activations. That holds for monotonically rising functions only. A pool that rounds up has a
+window that begins behind all elements, which ONNX leaves out.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import onnx_ir as ir
 from .nodes import FALLING, MOVES, Nodes, sizes_of
 
 GATES: Final = ("Div", "Mul")
-"""Operators by which an activation that is written out reads its operand twice."""
+"""Operators by which a written-out activation reads its operand a second time."""
 
 
 def axes_of_empty_windows(node: ir.Node) -> list[int]:
-    """The spatial axes of a pool where rounding up may make a window that begins behind all elements."""
+    """The spatial axes of a pool along which rounding up may add a window that begins behind all elements."""
     if not node.attributes.get_int("ceil_mode", 0) or node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
         return []
     kernel, strides, pads, dilations = _spatial(node)
@@ -46,7 +46,7 @@ def _spatial(node: ir.Node) -> tuple[Sequence[int], Sequence[int], Sequence[int]
 
 
 def cut_windows(node: ir.Node, axes: Sequence[int]) -> None:
-    """Cut windows of a pool that begin behind all elements off its results along the spatial ``axes``."""
+    """Remove the windows that begin behind all elements from a pool's results, along the spatial ``axes``."""
     data = node.inputs[0]
     _, strides, pads, _ = _spatial(node)
     assert data is not None
@@ -62,7 +62,7 @@ def cut_windows(node: ir.Node, axes: Sequence[int]) -> None:
 
 
 def falls_somewhere(pooled: ir.Value) -> bool:
-    """True if an activation that is no rising function may follow ``pooled``, at once or after it is moved."""
+    """True if a non-monotonic activation may follow ``pooled``, directly or after it is moved."""
     users = [use.node for use in pooled.uses()]
     if len(users) > 1:
         return any(user.op_type in GATES for user in users)
@@ -72,14 +72,14 @@ def falls_somewhere(pooled: ir.Value) -> bool:
 
 
 def pool_again(node: ir.Node) -> None:
-    """Let a pool of single elements stand between a max pool and what follows."""
+    """Insert a pool of single elements between a max pool and its users."""
     kernel = node.attributes.get_ints("kernel_shape")
     assert kernel is not None
     insert_pool(node, len(kernel))
 
 
 def insert_pool(node: ir.Node, spatial: int) -> None:
-    """Let a pool of single elements, which changes none, of so many ``spatial`` axes follow ``node``."""
+    """Insert a pool of single elements, which changes nothing, with ``spatial`` spatial axes after ``node``."""
     old = node.outputs[0]
     made = Nodes(old.name or "pool")
     made.add("MaxPool", [old], kernel_shape=[1] * spatial)

@@ -1,9 +1,9 @@
-"""Reductions that OpenVINO joins with what stands before or after them.
+"""Reductions that OpenVINO fuses with nodes before or after them.
 
-Where a reduction is over the first or the last of three axes, and an elementwise operator after it has a constant with
-a number for each channel, the joined kernel reads the numbers of other channels, in bytes as well. Where a reduction
-that drops its axes stands between two transposes, these are joined to a wrong one if they only move axes of size 1. An
-axis of size 1 that is added before a reduction which keeps its axes stands in another place after it.
+If a reduction is over the first or the last of three axes, and an elementwise operator after it has a constant with one
+number per channel, the fused kernel reads the numbers of other channels, in int8 as well. If a reduction that drops its
+axes stands between two transposes, they are combined to a wrong one if they only move axes of size 1. If an axis of
+size 1 is added before a reduction that keeps its axes, it is in another place after it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from .nodes import MOST_AFTER, Nodes, is_constant, numbers_of, rank_of, sizes_of
 
 
 def add_axes_after(node: ir.Node) -> None:
-    """Let the axes of size 1 that are added before the reduction ``node`` be added after it.
+    """Add the axes of size 1 that are added before the reduction ``node`` after it instead.
 
-    OpenVINO does so itself, at the places that they would have if no axis were kept.
+    OpenVINO does so itself, but at the places that they would have if no axis were kept.
     """
     graph = node.graph
     assert graph is not None
@@ -34,14 +34,14 @@ def add_axes_after(node: ir.Node) -> None:
             wide.add("Unsqueeze", [old, wide.constant([axis for axis, is_new in enumerate(left) if is_new])])
             whole = old.shape
             wide.stand_after(old)
-            if whole is not None:  # what is asked about the rank of a value after this one begins here
+            if whole is not None:  # the search for the rank of a value after this one begins here
                 old.shape = ir.Shape([dim for dim, is_new in zip(whole, left, strict=True) if not is_new])
 
 
 def _added_before(node: ir.Node) -> tuple[ir.Value | None, list[bool], set[int]] | None:
-    """The operand of a reduction before axes are added to it; for each axis, True if it is added; the reduced axes.
+    """The operand of a reduction before axes are added to it, True for each axis that is added, and the reduced axes.
 
-    None where no axis is added, or no other one is reduced.
+    None if no axis is added, or if only added axes are reduced.
     """
     before = None if node.inputs[0] is None else node.inputs[0].producer()
     axes = numbers_of(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -53,7 +53,7 @@ def _added_before(node: ir.Node) -> tuple[ir.Value | None, list[bool], set[int]]
 
 
 def _added_axes(node: ir.Node) -> list[bool] | None:
-    """For each axis of its result, whether ``node`` adds it, of size 1; None if it does something else, too."""
+    """True for each axis of its result that ``node`` adds with size 1; None if it does something else, too."""
     source = node.inputs[0] if node.inputs else None
     rank = None if source is None else rank_of(source)
     if source is None or rank is None or node.op_type not in ("Unsqueeze", "Reshape"):
@@ -75,7 +75,7 @@ def _added_axes(node: ir.Node) -> list[bool] | None:
 
 
 def outer_axis(node: ir.Node) -> int | None:
-    """The one axis of a reduction over the first or last of three; None for other reductions."""
+    """The axis of a reduction over the first or last of three axes; None for other reductions."""
     data = node.inputs[0]
     axes = numbers_of(node.inputs[1]) if len(node.inputs) > 1 else None
     if data is None or rank_of(data) != 3 or axes is None:
@@ -85,7 +85,9 @@ def outer_axis(node: ir.Node) -> int | None:
 
 
 def meets_channels(value: ir.Value) -> bool:
-    """True if an elementwise node after ``value`` has several constant numbers, and nothing else reads in between."""
+    """True if an elementwise node after ``value`` has a constant of several numbers, and no other node reads in
+    between.
+    """
     for _ in range(MOST_AFTER):
         uses = tuple(value.uses())
         if len(uses) != 1:
@@ -107,7 +109,7 @@ def _has_several(value: ir.Value) -> bool:
 
 
 def read_matrix(node: ir.Node, axis: int) -> None:
-    """Let the reduction ``node`` over ``axis`` of three read a matrix, and bring its result into shape."""
+    """Make the reduction ``node`` over ``axis`` of three read a matrix, and reshape its result."""
     data, old, graph = node.inputs[0], node.outputs[0], node.graph
     assert data is not None
     assert graph is not None
@@ -126,7 +128,7 @@ def read_matrix(node: ir.Node, axis: int) -> None:
 
 
 def drop_axes_after(node: ir.Node) -> None:
-    """Let the reduction ``node`` keep its axes, and a node after it drop them; one over all axes stays."""
+    """Make the reduction ``node`` keep its axes, and drop them in a node after it; a reduction over all axes stays."""
     old = node.outputs[0]
     axes = node.inputs[1] if len(node.inputs) > 1 else None
     if axes is None:

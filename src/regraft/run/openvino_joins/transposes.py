@@ -1,6 +1,6 @@
-"""Transposes that OpenVINO takes away together.
+"""Transposes that OpenVINO removes together.
 
-Two transposes around a change of shape from four axes to three may be joined to a copy, which they are not.
+OpenVINO may combine two transposes around a reshape from four axes to three to a copy, although they are not one.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import onnx_ir as ir
 from .nodes import ALONE, MOST_AFTER, MOVES, REDUCTIONS, Nodes
 
 _TURN: Final = (0, 2, 1)
-"""The transpose that OpenVINO may take away together with one before it."""
+"""The transpose that OpenVINO may remove together with one before it."""
 
 
 def follows_transpose(node: ir.Node) -> bool:
-    """True if ``node`` turns the last two of three axes of what another transpose gave, in a new shape."""
+    """True if ``node`` swaps the last two of three axes of another transpose's result, after a reshape or the like."""
     if tuple(node.attributes.get_ints("perm", ())) != _TURN:
         return False
     value = node.inputs[0]
@@ -31,7 +31,7 @@ def follows_transpose(node: ir.Node) -> bool:
 
 
 def turn_four_axes(node: ir.Node) -> None:
-    """Let ``node`` turn the last two of four axes, the second of which is of size 1."""
+    """Make ``node`` swap the last two of four axes, the second of which has size 1."""
     old, graph = node.outputs[0], node.graph
     source = node.inputs[0]
     assert graph is not None

@@ -1,6 +1,6 @@
-"""PyTorch's own kernels for operators that it has as one: what runs in place of reference semantics.
+"""PyTorch's own kernels for operators that it has as one function; they run in place of reference semantics.
 
-A kernel gives `NotImplemented` for a case that PyTorch's function does not cover (see `kernel_table`).
+A kernel returns `NotImplemented` for a case that PyTorch's function does not cover (see `kernel_table`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Products with weights that are stored in blocks of few bits.
 
 PyTorch has a kernel for 4 bits on x86 processors, which is fast for few rows. It takes the weights in an order of its
-own, another one for each kind of processor, and the other side in bfloat16. 8 bits are two times 4 for it. In all
-other cases the weights are unpacked, some columns at a time, so that their floats stay in the processor's cache and
-never lie in memory as a whole.
+own, which depends on the processor, and the left operand in bfloat16. 8 bits are two times 4 bits for it. In all other
+cases the weights are unpacked, some columns at a time, so that the floats stay in the processor's cache and are never
+all in memory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from torch.utils.weak import WeakTensorKeyDictionary
 _TORCH: Final[Any] = torch
 _ATEN: Final[Any] = torch.ops.aten
 _AT_ONCE: Final = 1 << 18
-"""The numbers that are unpacked together: a megabyte of floats."""
+"""The number of elements that are unpacked together: a megabyte of floats."""
 _MOST_ROWS: Final = {4: 64, 8: 8}
-"""The rows up to which the kernel takes no longer than unpacking, by bits (one core with AVX2, 2,048 x 2,048)."""
+"""The rows up to which the kernel is no slower than unpacking, by bits (one core with AVX2, 2,048 x 2,048)."""
 _BLOCK_SIZES: Final = (32, 64, 128, 256)
 _COLUMNS: Final = 64
-"""The kernel's order is one among this many columns, or fewer."""
+"""The kernel reorders within groups of at most this many columns."""
 
 
 def _matmul_blocks(
@@ -50,13 +50,13 @@ def _matmul_blocks(
 
 
 def _in_order_of_bytes(data: torch.Tensor, in_a_byte: int) -> torch.Tensor:
-    """``data`` (..., k) with the elements of the first number of each byte, then those of the second, and so on."""
+    """``data`` (..., k) with the elements of the first code of each byte, then those of the second code, and so on."""
     parts = data.reshape(*data.shape[:-1], data.shape[-1] // in_a_byte, in_a_byte)
     return torch.cat(parts.unbind(-1), dim=-1)
 
 
 def _each_code(stored: torch.Tensor, bits: int) -> list[torch.Tensor]:
-    """The first code of each byte, which is in its lowest bits, the second one, and so on."""
+    """The first code of each byte, in its lowest bits, then the second one, and so on."""
     return [stored] if bits == 8 else [(stored >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
 
 
@@ -72,14 +72,15 @@ def _numbers(weights: torch.Tensor, scales: torch.Tensor, points: torch.Tensor |
     return (codes * scales[:, None, :, None].to(torch.float32)).flatten(1)
 
 
-# --- by the kernel
+# --- with the kernel
 
 
 class _Ordered(NamedTuple):
-    """Weights as the kernel takes them, their scales with an offset for each block, and what they were made of.
+    """Weights in the kernel's form, their scales with an offset for each block, and the tensors that they were made
+    from.
 
-    There is one of ``codes`` and ``scales`` for each four bits, and the products are added. What they were made of
-    lives as long, so that nothing else takes its place in memory.
+    ``codes`` and ``scales`` have one tensor for each four bits; the products are added. The source tensors are kept
+    alive, so that their memory is not reused for others.
     """
 
     codes: list[torch.Tensor]
@@ -89,13 +90,13 @@ class _Ordered(NamedTuple):
 
 
 _known: Final[Any] = WeakTensorKeyDictionary()
-"""The ordered form of weights, for as long as their tensor lives."""
+"""The reordered form of weights, for as long as their tensor lives."""
 
 
 def _is_for_kernel(most_rows: int, data: Any, *held: Any) -> bool:
     tensors = [data, *[each for each in held if each is not None]]
     if torch.compiler.is_compiling() or any(type(each) not in (torch.Tensor, torch.nn.Parameter) for each in tensors):
-        return False  # an order that only this processor has is nothing for a program that goes elsewhere
+        return False  # a program that runs elsewhere cannot use this processor's order
     if any(each.device.type != "cpu" for each in tensors) or any(each.is_inference() for each in tensors[1:]):
         return False
     if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
@@ -105,7 +106,7 @@ def _is_for_kernel(most_rows: int, data: Any, *held: Any) -> bool:
 
 @functools.cache
 def _has_kernel() -> bool:
-    """True if PyTorch's kernel is a fast one on this processor."""
+    """True if PyTorch has a fast kernel on this processor."""
     return _TORCH.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") and all(
         hasattr(_ATEN, name) for name in ("_weight_int4pack_mm_for_cpu", "_convert_weight_to_int4pack_for_cpu")
     )
@@ -121,7 +122,7 @@ def _by_kernel(data: torch.Tensor, ordered: _Ordered, block_size: int) -> torch.
 
 
 def _ordered(weights: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor | None, bits: int) -> _Ordered:
-    """The weights in the kernel's order: made the first time, and again where one of the tensors has changed."""
+    """The weights in the kernel's order, made the first time, and again if one of the tensors has changed."""
     key = bits, weights._version, _numbers_of(scales), _numbers_of(zeros)
     known = _known.get(weights)
     if known is None or known.key != key:
@@ -132,7 +133,7 @@ def _ordered(weights: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor | 
 
 
 def _numbers_of(tensor: torch.Tensor | None) -> tuple[object, ...]:
-    """A key that two tensors of the same numbers share, one of which is a view of the other, as long as one lives.
+    """A key that is equal for two views with the same elements of the same memory, as long as one of them lives.
 
     A program may make a view of the same tensor in each run.
     """
@@ -143,7 +144,9 @@ def _numbers_of(tensor: torch.Tensor | None) -> tuple[object, ...]:
 
 
 def _in_kernel_order(weights: torch.Tensor, bits: int) -> list[torch.Tensor]:
-    """The codes of each four bits, some columns at a time: the highest bits first, and columns in sixteens."""
+    """The codes of each four bits, the highest bits first, with columns padded to a multiple of 16; some columns at a
+    time.
+    """
     whole = torch.nn.functional.pad(weights, (0, 0, 0, 0, 0, -len(weights) % 16))
     parts: Any = _TORCH.split(whole, max(_COLUMNS, _AT_ONCE // weights[0].numel() // _COLUMNS * _COLUMNS))
     fours: list[list[torch.Tensor]] = [[_codes(part, 4)] if bits == 4 else [part >> 4, part & 15] for part in parts]
@@ -154,7 +157,7 @@ def _in_kernel_order(weights: torch.Tensor, bits: int) -> list[torch.Tensor]:
 
 
 def _with_offsets(scales: torch.Tensor, zeros: torch.Tensor | None, bits: int) -> list[torch.Tensor]:
-    """For each four bits the scale and the offset of each block: the kernel takes ``(code - 8) * scale + offset``."""
+    """The scale and offset of each block, for each four bits: the kernel computes ``(code - 8) * scale + offset``."""
     scales = scales.to(torch.float32).to(torch.bfloat16).to(torch.float32)
     points: Any = float(2 ** (bits - 1))
     if zeros is not None:
@@ -163,7 +166,7 @@ def _with_offsets(scales: torch.Tensor, zeros: torch.Tensor | None, bits: int) -
         pairs = [(scales, (8 - points) * scales)]
     else:
         offset = (8 * 16 + 8 - points) * scales
-        high = offset.to(torch.bfloat16).to(torch.float32)  # what that rounds off is left for the other four bits
+        high = offset.to(torch.bfloat16).to(torch.float32)  # the other four bits take the remainder
         pairs = [(16 * scales, high), (scales, offset - high)]
     columns = -len(scales) % 16
     whole = [torch.nn.functional.pad(torch.stack(pair, dim=-1), (0, 0, 0, 0, 0, columns)) for pair in pairs]

@@ -15,17 +15,17 @@ from ..torch_arrays import tensor_dtype
 
 _CONVOLUTIONS: Final = (F.conv1d, F.conv2d, F.conv3d)
 _FEWEST: Final = 2
-"""Channels from which on the gradient of a kernel is faster than a convolution of one long image."""
+"""The number of channels from which a kernel's gradient is faster than a convolution of one long image."""
 _TRANSPOSES: Final = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
 
 def arranged(x: Any, layout: str, letters: str) -> Any:
-    """``x``, kept in ``layout``, with its axes in the order of ``letters``."""
+    """``x``, stored in ``layout``, with its axes permuted to the order of ``letters``."""
     return x if layout == letters else x.permute([layout.index(letter) for letter in letters])
 
 
 def symmetric_padding(x: Any, padding: Sequence[int]) -> tuple[Any, list[int]]:
-    """Padding that PyTorch's layers take, the same before and after; ``x`` is padded with zeros where it is not."""
+    """Padding for PyTorch's layers, equal before and after; if it is not, ``x`` is padded with zeros instead."""
     rank = len(padding) // 2
     before, after = list(padding[:rank]), list(padding[rank:])
     if before == after:
@@ -35,7 +35,7 @@ def symmetric_padding(x: Any, padding: Sequence[int]) -> tuple[Any, list[int]]:
 
 
 def _arranged_like(kernel: Any, x: Any) -> Any:
-    """``x`` in row-major order, if ``kernel`` is: PyTorch would copy the kernel into the data's order in every call."""
+    """``x``, made contiguous if ``kernel`` is: else PyTorch would copy the kernel to the data's layout every time."""
     return x.contiguous() if kernel.is_contiguous() else x
 
 
@@ -65,10 +65,11 @@ def _convolve(rank: int, data: Any, weight: Any, **attrs: Any) -> Any:
 def _as_share_of_kernel(
     x: Any, kernel: Any, strides: Sequence[int], margin: Sequence[int], dilation: Sequence[int]
 ) -> Any:
-    """A convolution of one image whose kernel is larger than its result, as PyTorch has it: the gradient of a kernel.
+    """A convolution of one image whose kernel is larger than its result, in the form that PyTorch has: a kernel's
+    gradient.
 
-    The last axis of the image is taken apart into places and channels, (1, batch, height, width * channels); steps,
-    margin and result are whole numbers of channels. None where that is not so.
+    The last axis of the image is split into places and channels, (1, batch, height, width * channels); dilation, margin
+    and result are multiples of the number of channels. None if they are not.
     """
     _, batch, height, long = x.shape
     outs, _, *windows = kernel.shape

@@ -1,4 +1,4 @@
-"""Activations, elementary functions and softmax, each one kernel of PyTorch."""
+"""Activations, elementary functions and softmax, each as one PyTorch kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing, padding and columns of images, where PyTorch and ONNX place the elements alike."""
+"""Resizing, padding and columns of images, for the cases in which PyTorch and ONNX agree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _resize(
         return NotImplemented
     letters = "NCHW" if rank == 2 else "NCDHW"
     x = arranged(data, layout, letters)
-    # PyTorch rounds the ratio of sizes once where ours divides exactly, so only whole ratios give the same nearest.
+    # PyTorch rounds the ratio of sizes where ours divides exactly, so the nearest elements agree only for whole ratios.
     whole = all(int(new) % int(old) == 0 for new, old in zip(size, x.shape[2:], strict=True))
     if method == "nearest_neighbor":
         if mode != "asymmetric" or attrs["rounding_method"] not in ("floor", "") or not whole:
@@ -47,7 +47,7 @@ def _pad(data: Any, *, pad_width: tuple[int, ...], pad_mode: str, pad_value: flo
 
 
 def _takes_windows(data: Any, kernel_size: tuple[int, ...], padding: tuple[int, ...]) -> bool:
-    """True if PyTorch's functions take the windows: images of floats, padded alike before and after."""
+    """True if PyTorch's functions support the windows: images of floats, with equal padding before and after."""
     rank = len(kernel_size)
     return rank == 2 and padding[:rank] == padding[rank:] and data.dtype.is_floating_point and 0 not in data.shape
 

@@ -15,7 +15,7 @@ def _are_last(axes: Sequence[int], ndim: int) -> bool:
 
 
 def _affine(gamma: Any, beta: Any, *, scale: bool, center: bool, epsilon: float) -> tuple[Any, Any, float]:
-    """The weights for PyTorch's functions: None for one that is switched off."""
+    """The weights for PyTorch's functions; None for a weight that is switched off."""
     return gamma if scale else None, beta if center else None, epsilon
 
 
@@ -31,7 +31,7 @@ def _group_norm(
     others = sorted(axis % data.ndim for axis in axes)
     if channel_axis % data.ndim != 1 or others != list(range(2, data.ndim)) or 0 in data.shape:
         return NotImplemented
-    # That of `F` refuses a group of one number, as if it was for training.
+    # `F.group_norm` refuses a group of one number, as if it were training.
     return torch.group_norm(data, num_groups, *_affine(gamma, beta, **weights))
 
 

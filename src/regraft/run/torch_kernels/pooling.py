@@ -1,4 +1,4 @@
-"""Maximum, mean and adaptive pooling over 1, 2 and 3 spatial axes, for the windows that PyTorch's layers know."""
+"""Maximum, mean and adaptive pooling over 1, 2 and 3 spatial axes, for the windows that PyTorch's layers support."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ADAPTIVE: Final = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg
 
 
 def _is_covered(data: Any, size: tuple[int, ...], padding: tuple[int, ...]) -> bool:
-    """Floats, the same padding before and after, and at most half a window of it."""
+    """True for floats with equal padding before and after, of at most half a window."""
     rank = len(size)
     halves = all(width <= extent // 2 for width, extent in zip(padding[:rank], size, strict=True))
     return data.dtype.is_floating_point and padding[:rank] == padding[rank:] and halves and 0 not in data.shape
@@ -52,13 +52,13 @@ def _max_pool_backward(output_grad: Any, data: Any, **attrs: Any) -> Any:
 
 
 _MOST_IN_TILE: Final = 9
-"""The most elements of a window whose comparisons, each with those before it, are written out."""
+"""The largest window for which all comparisons, of each element with the earlier ones, are written out."""
 
 
 def _are_tiles(
     x: Any, size: tuple[int, ...], strides: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...]
 ) -> bool:
-    """True if windows of ``size``, a few elements each, cover ``x`` once, so that each element is in one of them."""
+    """True if windows of ``size``, with few elements each, tile ``x``: each element is in exactly one of them."""
     covers = all(extent % width == 0 for extent, width in zip(x.shape[2:], size, strict=True))
     return covers and strides == size and not any(padding) and set(dilation) == {1} and prod(size) <= _MOST_IN_TILE
 
@@ -66,7 +66,7 @@ def _are_tiles(
 def _max_tiles_backward(adjoint: Any, x: Any, size: tuple[int, ...]) -> Any:
     """The gradient of the maxima of tiles, as comparisons of whole tensors.
 
-    PyTorch's compiler scatters the elements of its own operator one by one; these comparisons it computes as vectors.
+    PyTorch's compiler scatters the elements of its own operator one by one, but vectorizes these comparisons.
     """
     height, width = size
     tiles = x.unflatten(3, (-1, width)).unflatten(2, (-1, height))

@@ -26,8 +26,8 @@ def _take(x: Any, indices: Any, *, axis: int | None, mode: str) -> Any:
         return x.select(place, indices)
     if mode != "fast" or not isinstance(indices, torch.Tensor) or indices.dtype not in (torch.int32, torch.int64):
         return NotImplemented
-    # Indexing by a tensor counts negative ones from the end, as the operator does. A single number in a tensor would
-    # be asked for, which stops a GPU and `torch.compile`; as one of one it is not.
+    # Indexing by a tensor counts negative indices from the end, as the operator does. PyTorch would read a single
+    # number out of its tensor, which stops a GPU and `torch.compile`; a tensor of one index avoids that.
     before = (slice(None),) * place
     return x[(*before, indices)] if indices.ndim else x[(*before, indices.reshape(1))].squeeze(place)
 
@@ -56,7 +56,7 @@ def _attention(
         mask = visible_keys(xp, query, key, causal_mask, window_size)
         if bias is not None:
             mask = bias.masked_fill(~mask, float("-inf"))
-    # Its axes are (batch, heads, sequence, size).
+    # The axes for PyTorch are (batch, heads, sequence, size).
     operands = [operand.permute(0, 2, 1, 3) for operand in (query, key, value)]
     shared = query.shape[2] != key.shape[2]
     result = F.scaled_dot_product_attention(

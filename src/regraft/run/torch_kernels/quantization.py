@@ -1,7 +1,7 @@
-"""Quantization: bytes as floats, and PyTorch's own operators, ``quantized_decomposed``, which its compilers look for.
+"""Quantization: bytes as floats, and PyTorch's own operators, ``quantized_decomposed``, which its compilers recognize.
 
-These are only for programs that go out as PyTorch modules: PyTorch multiplies by the reciprocal of the scale where
-`relax.quantize` divides, so that a value which lies just at a half may be rounded to the other side.
+The latter are only for programs that are exported as PyTorch modules: PyTorch multiplies by the reciprocal of the
+scale, and `relax.quantize` divides, so a value exactly at a half may be rounded to the other side.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .. import torch_namespace as xp
 from ..kernel_table import with_references
 
 _AT_ONCE: Final = 1 << 18
-"""The numbers that are computed together where there are many: a megabyte of floats."""
+"""The number of elements that are computed together if there are many: a megabyte of floats."""
 _LIMITS: Final = {
     torch.int8: (-128, 127),
     torch.uint8: (0, 255),
@@ -26,7 +26,7 @@ _LIMITS: Final = {
 
 
 def _operators() -> Any:
-    import_module("torch.ao.quantization.fx._decomposed")  # declares them
+    import_module("torch.ao.quantization.fx._decomposed")  # declares the operators
     return torch.ops.quantized_decomposed
 
 
@@ -51,12 +51,12 @@ def _dequantize(data: Any, scale: Any, zero_point: Any, *, axis: int, out_dtype:
         return _operators().dequantize_per_tensor.tensor(data, scale, zero_point, *limits, data.dtype)
     if scale.ndim != 1 or zero_point.shape != scale.shape or scale.shape[0] != data.shape[axis]:
         return NotImplemented
-    offset = zero_point.to(torch.int64)  # PyTorch subtracts in the integers that it is given
+    offset = zero_point.to(torch.int64)  # PyTorch subtracts in the integer dtype of the zero points
     return _operators().dequantize_per_channel(data, scale, offset, axis % data.ndim, *limits, data.dtype)
 
 
 def _bytes_as_floats(data: Any, scale: Any, zero_point: Any, *, axis: int, out_dtype: str) -> Any:
-    """The reference's values, by way of float32, which holds each difference of two bytes."""
+    """The reference's values, computed in float32, which holds any difference of two bytes exactly."""
     dtypes = data.dtype, zero_point.dtype, scale.dtype
     if out_dtype != "float32" or dtypes[2] != torch.float32 or not {*dtypes[:2]} <= {torch.int8, torch.uint8}:
         return NotImplemented
@@ -73,7 +73,7 @@ def _bytes_as_floats(data: Any, scale: Any, zero_point: Any, *, axis: int, out_d
     is_trained = factor.requires_grad and torch.is_grad_enabled()
     if torch.compiler.is_compiling() or is_trained or whole.numel() <= _AT_ONCE or len(by_rows) < 2:
         return _scaled(whole, factor, offset).reshape(sizes)
-    # Some rows at a time, which stay in the processor's cache.
+    # Compute some rows at a time, which stay in the processor's cache.
     found, step = torch.empty(whole.shape, device=data.device), max(1, _AT_ONCE * len(whole) // whole.numel())
     for first in range(0, len(whole), step):
         rows = slice(first, first + step)
@@ -89,4 +89,4 @@ def _scaled(data: Any, factor: Any, offset: Any, out: Any = None) -> Any:
 
 KERNELS: Final[dict[str, Callable[..., Any]]] = {"relax.dequantize": _bytes_as_floats}
 GOING_OUT: Final = with_references([{"relax.quantize": _quantize, "relax.dequantize": _dequantize}], xp)
-"""The kernels of programs that go out, by the names of their operators."""
+"""The kernels of exported programs, by the names of their operators."""

@@ -1,4 +1,4 @@
-"""Recurrent layers as PyTorch's own, where their options are those that PyTorch has."""
+"""Recurrent layers as PyTorch's own functions, for the options that PyTorch has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...op.composite.recurrence import LayerKind
 from ...op.composite.recurrent import GRU_KIND, LSTM_KIND, RNN_KIND
 
 _ORDER: Final = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 2, 3, 1)}
-"""The index among ONNX's gates of PyTorch's first, second and so on."""
+"""The index of each of PyTorch's gates among ONNX's gates, in PyTorch's order."""
 _WEIGHTS: Final = 3
 """The number of operands before the bias."""
 
@@ -23,7 +23,7 @@ def _ordered(x: Any, kind: LayerKind) -> Any:
 
 
 def _has_no_lstm_in_halves(x: Any) -> bool:
-    """True where autocast would take an LSTM that PyTorch does not have on this processor, and raise."""
+    """True if autocast would choose an LSTM that PyTorch does not have on this processor, and raise."""
     kind = x.device.type
     if kind != "cpu" or not torch.is_autocast_enabled(kind):
         return False
@@ -62,7 +62,7 @@ def _kernel(kind: LayerKind, function: Any) -> Callable[..., Any]:
         options = (True, 1, 0.0, False, ways == 2, False)
         if function is torch.lstm and _has_no_lstm_in_halves(x):
             with torch.autocast(x.device.type, enabled=False):
-                whole = weight.dtype  # what came before may be in the narrower one
+                whole = weight.dtype  # autocast may have computed inputs in the narrower dtype
                 sequence, *lasts = function(x.to(whole), tuple(state.to(whole) for state in first), flat, *options)
         else:
             sequence, *lasts = function(x, tuple(first) if states > 1 else first[0], flat, *options)

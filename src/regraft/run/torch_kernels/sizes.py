@@ -1,6 +1,6 @@
-"""Sizes as tensors and tensors as sizes, where `torch.export` is to keep both open: Python's ``int`` would fix them.
+"""Sizes as tensors and tensors as sizes, in a form that `torch.export` keeps dynamic: Python's ``int`` would fix them.
 
-An axis of size 1 is added without the other sizes, which an exported program would read first.
+An axis of size 1 is added without using the other sizes, which an exported program would read first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _tensor_to_shape(sizes: Any) -> Any:
     parts = [sizes] if sizes.shape[0] == 1 else sizes.unbind()
     numbers = tuple([size.item() for size in parts])
     for number in numbers:
-        cast(Any, torch)._check(number >= 0)  # how PyTorch is told what no shape says
+        cast(Any, torch)._check(number >= 0)  # tells PyTorch a fact that no shape states
     return numbers
 
 

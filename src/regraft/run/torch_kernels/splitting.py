@@ -1,4 +1,4 @@
-"""Parts of a tensor, made or replaced in one call: each is a view, and calls are what a view costs."""
+"""Parts of a tensor, made or replaced in one call: the cost of a view is the cost of its call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _split(x: Any, *, indices_or_sections: int | tuple[int, ...], axis: int) -> 
         cuts = (0, *(size * part for part in range(1, indices_or_sections)), extent)
     else:
         cuts = (0, *indices_or_sections, extent)
-    # A size that `torch.export` keeps open is not compared: that would fix what the exported program takes.
+    # A size that `torch.export` keeps dynamic is not compared: that would fix it in the exported program.
     if not all(isinstance(cut, int) for cut in cuts) or any(end < start for start, end in pairwise(cuts)):
         return NotImplemented
     return tuple(x.split_with_sizes([end - start for start, end in pairwise(cuts)], axis))
@@ -27,7 +27,7 @@ def _slice_scatter(x: Any, src: Any, start: Any, end: Any, step: Any, *, axis: i
 
 
 def _index_put(data: Any, indices: tuple[Any, ...], values: Any, *, accumulate: bool) -> Any:
-    # Other integers are no indices in PyTorch, and uint8 says which elements are meant.
+    # PyTorch does not accept other integers as indices, and reads uint8 as a mask.
     if any(index.dtype not in (torch.int64, torch.int32) for index in indices):
         return NotImplemented
     return torch.index_put(data, indices, values, accumulate)
