@@ -1,7 +1,7 @@
-"""Training: losses and optimizers as programs, the pass that puts them together, and what runs the result.
+"""Training: losses and optimizers as programs, the pass that adds them to a model, and the trainer that runs them.
 
-`SetupTrainer` makes a module that can be trained out of one that predicts; `Trainer` runs it on any engine. Knows the
-language, the vocabulary, the gradient and the engines, through `build` alone. Names follow ``relax.training``.
+`SetupTrainer` turns a module that predicts into one that can be trained. `Trainer` runs it on any engine. Knows the
+language, the vocabulary, the gradient and, through `build` only, the engines. Names follow ``relax.training``.
 """
 
 from .append_loss import AppendLoss, append_loss

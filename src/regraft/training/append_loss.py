@@ -1,4 +1,4 @@
-"""Putting a loss behind a model: one function that predicts and then judges."""
+"""Appending a loss to a model: one function that computes predictions and their loss."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .errors import TrainingError
 def append_loss(function: Function, loss: Function, num_backbone_outputs: int = 1) -> Function:
     """``function`` followed by ``loss`` of its first ``num_backbone_outputs`` results, in one dataflow block.
 
-    The new function takes the parameters of ``function``, then those of ``loss`` that are no predictions, and returns
-    the loss, alone or, where ``function`` has more results (states), in a tuple with these. It has no name. Raises
-    `TrainingError` when there are too few results, when they are not what the loss takes, or when one of the functions
-    has bindings outside of dataflow blocks. Cost: linear.
+    The new function takes the parameters of ``function``, then the parameters of ``loss`` after the predictions. It
+    returns the loss; if ``function`` has more results (states), it returns a tuple of the loss and these. It has no
+    name. Raises `TrainingError` if there are too few results, if their types do not fit the loss, or if one of the
+    functions has bindings outside of dataflow blocks. Cost: linear.
     """
     for part, what in ((function, "the model"), (loss, "the loss")):
         if any(not isinstance(block, DataflowBlock) for block in part.body.blocks):
@@ -61,7 +61,7 @@ def append_loss(function: Function, loss: Function, num_backbone_outputs: int = 
 def AppendLoss(
     func_name: str, loss_function: Function, num_backbone_outputs: int = 1, new_func_name: str | None = None
 ) -> ModulePass:
-    """A pass that adds ``new_func_name`` (by default ``<func_name>_loss``): `append_loss` of the function."""
+    """A pass that adds `append_loss` of a function under ``new_func_name`` (by default ``<func_name>_loss``)."""
     name = new_func_name or f"{func_name}_loss"
 
     def run(module: IRModule, context: PassContext) -> IRModule:
@@ -75,7 +75,7 @@ def AppendLoss(
 
 
 def _fitted(loss: Function, predictions: Sequence[Expr]) -> Function:
-    """``loss`` for sizes that are the model's."""
+    """``loss`` with its size variables replaced by the sizes of the model's predictions."""
     sizes: dict[SymVar, Dim] = {}
     for param, prediction in zip(loss.params, predictions, strict=False):
         if bind_type(param.ty, prediction.ty, sizes) is False:
@@ -87,7 +87,7 @@ def _fitted(loss: Function, predictions: Sequence[Expr]) -> Function:
 
 
 def _bound(value: Expr, bindings: list[Binding], names: NameSupply, make: type[Var] = DataflowVar) -> Expr:
-    """``value`` as a leaf; a field of a tuple gets a binding."""
+    """``value`` as a leaf. A field of a tuple is bound to a new variable, which is returned."""
     if not isinstance(value, TupleGetItem):
         return value
     var = make(names.fresh("lv" if make is DataflowVar else "gv"), value.ty)
@@ -96,7 +96,7 @@ def _bound(value: Expr, bindings: list[Binding], names: NameSupply, make: type[V
 
 
 class _Copy(ExprMutator):
-    """Copies bodies over new variables, of which only ``visible`` ones are seen after the block."""
+    """Copies bodies over new variables. Only copies of ``visible`` variables are visible after the block."""
 
     def __init__(self, names: NameSupply, visible: Collection[Var]) -> None:
         super().__init__()

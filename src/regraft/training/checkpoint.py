@@ -1,8 +1,9 @@
-"""Checkpoints: directories of safetensors files and an index, which appear whole or not at all.
+"""Checkpoints: directories of safetensors files and an index, written atomically.
 
-A checkpoint directory holds one directory for each saved step. A step is written aside, file by file, each process its
-own parts of the tensors, and renamed when everything is on disk: killed at any moment, the last whole step is intact.
-Tensors keep their names and are read slice by slice, so that they may be laid over another mesh, or none.
+A checkpoint directory holds one directory for each saved step. A step is written to a temporary directory; each process
+writes its own parts of the tensors. The directory is renamed when everything is on disk, so the last complete step is
+intact even if the program is killed. Tensors keep their names and are read slice by slice, so that they can be placed
+on another mesh, or on none.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .errors import TrainingError
 _FORMAT: Final = "regraft-checkpoint-1"
 _INDEX: Final = "index.json"
 _STEP: Final = re.compile(r"step-(\d{8,})(?:\.(\d+))?")
-"""The directory of a step; a number follows where the step was saved before."""
+"""The name of a step's directory. A number follows if the step was saved before."""
 _ASIDE: Final = ".writing-"
 _WIDE: Final = "complex128"
 
@@ -34,14 +35,14 @@ Region = tuple[slice, ...]
 
 
 class SavedPiece(NamedTuple):
-    """A piece of a tensor: where it starts along each axis, and its numbers."""
+    """A piece of a tensor: its start along each axis, and its values."""
 
     start: tuple[int, ...]
     array: np.ndarray
 
 
 class SavedTensor(NamedTuple):
-    """A tensor to be saved: its dtype and sizes as a whole, and the pieces that this process has to write."""
+    """A tensor to be saved: its dtype, its full shape, and the pieces that this process has to write."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -49,7 +50,7 @@ class SavedTensor(NamedTuple):
 
 
 def whole(array: np.ndarray) -> SavedTensor:
-    """An array that this process has as a whole."""
+    """The tensor to be saved for an array that this process holds completely."""
     return SavedTensor(as_dtype(array.dtype), array.shape, (SavedPiece((0,) * array.ndim, array),))
 
 
@@ -67,11 +68,12 @@ def write_checkpoint(
     processes: int = 1,
     barrier: Callable[[str], None] = _no_wait,
 ) -> Path:
-    """Save ``tensors`` as ``step`` under the directory ``path``, and forget all but the ``keep`` latest steps.
+    """Save ``tensors`` as ``step`` under the directory ``path``, and remove all but the ``keep`` latest steps.
 
-    A step that is there already is replaced once the new one is whole. Programs that write to one directory wait for
-    each other. Of several processes each calls this with its own pieces; ``barrier`` returns when all have come to it.
-    Returns the directory of the step. Raises `TrainingError` where it cannot be written; what was there is intact then.
+    If the step was saved before, the old one is removed after the new one is complete. Programs that write to the same
+    directory wait for each other. If there are several processes, each calls this function with its own pieces;
+    ``barrier`` returns when all processes have reached it. Returns the directory of the step. Raises `TrainingError` if
+    the checkpoint cannot be written; older steps are intact in this case.
     """
     root = Path(path)
     aside = root / f"{_ASIDE}{step:08d}"
@@ -101,9 +103,9 @@ def write_checkpoint(
 
 @contextmanager
 def _alone(root: Path) -> Generator[None]:
-    """The directory, made if need be, which no other program writes checkpoints to meanwhile: it waits.
+    """Create the directory if it is missing, and hold a lock on it: other programs wait to write checkpoints there.
 
-    Where the system or the file system has no locks, nothing is waited for.
+    There is no lock if the operating system or the file system has none.
     """
     root.mkdir(parents=True, exist_ok=True)
     handle = os.open(root, os.O_RDONLY)
@@ -117,14 +119,14 @@ def _alone(root: Path) -> Generator[None]:
 
 
 def _free(target: Path) -> Path:
-    """``target``, or a name after all of its earlier ones: what was saved there is whole until this step is, too."""
+    """``target``, or with a new number after its name if the step exists: the old directory is not overwritten."""
     taken = [match for path in target.parent.iterdir() if (match := _STEP.fullmatch(path.name)) is not None]
     earlier = [int(match[2] or 0) for match in taken if match[0].partition(".")[0] == target.name]
     return target.with_name(f"{target.name}.{max(earlier) + 1}") if earlier else target
 
 
 def _forget(root: Path, keep: int) -> None:
-    """Remove all but the latest steps, and of each all but what was saved last."""
+    """Remove all but the ``keep`` latest steps (at least one), and all but the last save of each step."""
     kept: set[int] = set()
     for step, path in reversed(_numbered(root)):
         if step in kept or len(kept) == max(keep, 1):
@@ -133,10 +135,10 @@ def _forget(root: Path, keep: int) -> None:
 
 
 class Checkpoint:
-    """A saved step, open for reading; nothing is read before it is asked for.
+    """A saved step, open for reading. Tensors are read only when `read` is called.
 
-    ``path`` is a checkpoint directory, of which the latest whole step is taken, or the directory of a step. Raises
-    `TrainingError` when there is none, or a file of it is missing or cut short.
+    ``path`` is the directory of a step, or a checkpoint directory, whose latest complete step is opened. Raises
+    `TrainingError` if there is no step, or if one of its files is missing or has the wrong size.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -162,11 +164,11 @@ class Checkpoint:
                 raise TrainingError(f"{self.path} is damaged: {name} {state}; take another step, or save it anew")
 
     def types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Dtype and sizes of each tensor."""
+        """The dtype and the shape of each tensor."""
         return {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in self._tensors.items()}
 
     def read(self, name: str, region: Region | None = None) -> np.ndarray:
-        """The part of a tensor that lies in ``region``, a slice for each axis; by default all of it."""
+        """The part of a tensor in ``region``, which has a slice for each axis. By default the whole tensor."""
         entry = self._tensors[name]
         shape = tuple(entry["shape"])
         region = region or (slice(None),) * len(shape)
@@ -197,12 +199,12 @@ class Checkpoint:
 
 
 def _steps(root: Path) -> list[Path]:
-    """The whole steps of a checkpoint directory, the latest last."""
+    """The directories of the complete steps in a checkpoint directory, the latest last."""
     return [path for _, path in _numbered(root)]
 
 
 def _numbered(root: Path) -> list[tuple[int, Path]]:
-    """As `_steps`, each after its number."""
+    """The complete steps in a checkpoint directory, as pairs of the step's number and its directory, in order."""
     if not root.is_dir():
         return []
     matches = [(path, match) for path in root.iterdir() if (match := _STEP.fullmatch(path.name)) is not None]
@@ -211,12 +213,12 @@ def _numbered(root: Path) -> list[tuple[int, Path]]:
 
 
 def _is_plain(dtype: str) -> bool:
-    """True if NumPy has the dtype itself, so that safetensors does, too."""
+    """True if the dtype is NumPy's own and not complex, so that safetensors can store it."""
     return bool(numpy_dtype(dtype).isbuiltin) and not dtype.startswith("complex")
 
 
 def _stored(array: np.ndarray, dtype: str) -> np.ndarray:
-    """``array`` in a dtype that safetensors has, of the same bits; the widest numbers as two along a last axis."""
+    """``array`` with the same bits in a dtype of safetensors. Complex128 becomes float64 with a last axis of size 2."""
     plain = np.ascontiguousarray(array).reshape(array.shape)
     if dtype == _WIDE:
         return plain[..., None].view(np.float64)
@@ -224,7 +226,7 @@ def _stored(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def _write_part(directory: Path, process: int, tensors: Mapping[str, SavedTensor]) -> None:
-    """The file of one process, and what is in it."""
+    """Write the file of one process, and the list of its contents."""
     name = f"part-{process:05d}.safetensors"
     arrays: dict[str, np.ndarray] = {}
     entries: dict[str, Any] = {}
@@ -262,7 +264,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Bring all that was written to a file, or into a directory, to the disk."""
+    """Flush a file or a directory to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -271,7 +273,7 @@ def _sync(path: Path) -> None:
 
 
 def _safetensors() -> Any:
-    """The package, whose part for NumPy is loaded with it."""
+    """The package ``safetensors``, with its NumPy module imported. Raises `MissingDependencyError` without it."""
     try:
         import_module("safetensors.numpy")
     except ImportError:

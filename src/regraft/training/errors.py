@@ -1,4 +1,4 @@
-"""The errors of this room."""
+"""The errors of training."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from ..ir.errors import RegraftError
 
 
 class TrainingError(RegraftError, ValueError):
-    """A model, loss, optimizer or saved state that training cannot work with; the message says what to do."""
+    """A model, loss, optimizer or saved state cannot be used for training. The message says what to do."""
 
 
 class NotSetError(TrainingError, RuntimeError):
-    """A value is used before it was set; also a `RuntimeError`, as in Relax."""
+    """A value is used before it was set. It is also a `RuntimeError`, as in Relax."""

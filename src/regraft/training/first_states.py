@@ -1,7 +1,7 @@
-"""The states that an optimizer begins with, described: attributes of a module, from which arrays and programs are made.
+"""Descriptions of the initial states of an optimizer: attributes of a module, from which arrays and programs are made.
 
-A description is small whatever the sizes, can be printed and read back, and lets an engine make the states where they
-are to stay.
+A description is small for tensors of any size, and can be printed and parsed. It lets an engine create the states on
+the device where they stay.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..run.relax_values import Tensor
 
 
 class FirstState(NamedTuple):
-    """A state: its dtype, its sizes, and the number that it holds throughout, or all of its numbers in order."""
+    """A state: its dtype, its sizes, and either the one number that fills it or all of its numbers in order."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -33,26 +33,26 @@ class FirstState(NamedTuple):
         return TensorType(self.shape, self.dtype)
 
     def numpy(self) -> np.ndarray:
-        """A new array of what the state holds."""
+        """A new array with the values of the state."""
         dtype = numpy_dtype(self.dtype)
         if isinstance(self.fill, tuple):
             return np.array(self.fill).astype(dtype).reshape(self.shape)
         return np.full(self.shape, self.fill, dtype) if self.fill else np.zeros(self.shape, dtype)
 
     def expr(self) -> Expr:
-        """The contents of the state, as an expression."""
+        """The values of the state as an expression."""
         if isinstance(self.fill, tuple):
             return const(self.numpy())
         return ops.full(ShapeExpr(self.shape), const(self.fill, self.dtype))
 
 
 def sizes_of(ty: TensorType) -> tuple[int, ...]:
-    """The sizes of a tensor of known sizes."""
+    """The shape of a tensor of known sizes."""
     return tuple([dim for dim in ty.shape or () if isinstance(dim, int)])
 
 
 def states_of(arrays: Iterable[Any]) -> tuple[FirstState, ...]:
-    """The description of arrays, of NumPy or with a method ``numpy``."""
+    """The descriptions of arrays. Each is a NumPy array or has a method ``numpy``."""
     found: list[FirstState] = []
     for value in arrays:
         array = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
@@ -63,12 +63,12 @@ def states_of(arrays: Iterable[Any]) -> tuple[FirstState, ...]:
 
 
 def arrays_of(states: Sequence[FirstState]) -> tuple[Tensor, ...]:
-    """New arrays of what the states hold."""
+    """New arrays with the values of the states."""
     return tuple([FirstState(*state).numpy().view(Tensor) for state in states])
 
 
 def state_function(name: str, states: Sequence[FirstState]) -> Function:
-    """A program ``name`` without parameters that gives the states as a tuple, on any engine."""
+    """A program ``name`` without parameters that returns the states as a tuple. It runs on any engine."""
     builder = BlockBuilder()
     with builder.function(name, []):
         with builder.dataflow():

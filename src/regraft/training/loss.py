@@ -1,8 +1,9 @@
-"""Losses: from the types of predictions and targets to a program that computes a scalar, or one number per sample.
+"""Losses: programs that compute a scalar, or one number per sample, from predictions and targets.
 
-Each class is a builder with Relax's names and arguments; ``reduction`` is "mean", "sum" or "none". What they compute is
-PyTorch's losses of the same names. A loss of one's own is a subclass with `Loss.compute`, or, as in Relax, with
-``__call__``, which builds the program. Classes stand on axis 1 of predictions, or on axis 0 where it is the only one.
+Each class builds the program from the types of its operands, with Relax's names and arguments; ``reduction`` is "mean",
+"sum" or "none". The values are those of PyTorch's losses of the same names. A custom loss is a subclass that defines
+`Loss.compute` or, as in Relax, ``__call__``, which builds the program. The axis of the classes is axis 1 of the
+predictions, or axis 0 if there is only one axis.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _REDUCTIONS: Final = ("mean", "sum", "none")
 
 
 class Loss:
-    """A loss: call it with the types of its operands (or variables of these types) to get its program.
+    """A loss. Call it with the types of its operands (or with variables of these types) to get its program.
 
-    ``num_backbone_outputs`` says how many results of the model are its predictions. A subclass says in `compute` what
-    is computed, or has a ``__call__`` of its own, which builds the program with a `BlockBuilder`, as in Relax:
-    `_loss_name` and `_with_reduction` are for these. Raises `TrainingError` for an unknown reduction, and for operands
-    that are no tensors.
+    ``num_backbone_outputs`` is the number of the model's results that are predictions. A subclass defines `compute`,
+    or overrides ``__call__`` and builds the program with a `BlockBuilder`, as in Relax; `_loss_name` and
+    `_with_reduction` are for the latter. Raises `TrainingError` for an unknown reduction, and for operands that are
+    not tensors.
     """
 
     def __init__(self, loss_name: str, num_backbone_outputs: int = 1, reduction: Reduction = "mean") -> None:
@@ -77,13 +78,13 @@ class Loss:
         return param
 
     def _with_reduction(self, expr: Expr) -> Expr:
-        """``expr``, the losses, as the reduction says; losses of one's own use this name, which is Relax's."""
+        """The losses ``expr`` after the reduction. Custom losses may call this; the name is Relax's."""
         if self._reduction == "none":
             return expr
         return ops.mean(expr) if self._reduction == "mean" else ops.sum(expr)
 
     def without_weights(self, weights: Expr | None) -> None:
-        """Raise unless there are no weights."""
+        """Raise `TrainingError` if there are weights."""
         if weights is not None:
             raise TrainingError(f"{type(self).__name__} takes predictions and targets; it has no weights")
 
@@ -92,7 +93,7 @@ class Loss:
 
 
 class L1Loss(Loss):
-    """``|predictions - targets|``, elementwise; as ``torch.nn.L1Loss``."""
+    """The absolute error ``|predictions - targets|``, elementwise. Follows ``torch.nn.L1Loss``."""
 
     def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__("l1_loss", 1, reduction)
@@ -104,7 +105,7 @@ class L1Loss(Loss):
 
 
 class MSELoss(Loss):
-    """``(predictions - targets) ** 2``, elementwise; as ``torch.nn.MSELoss``."""
+    """The squared error ``(predictions - targets) ** 2``, elementwise. Follows ``torch.nn.MSELoss``."""
 
     def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__("mse_loss", 1, reduction)
@@ -117,7 +118,7 @@ class MSELoss(Loss):
 
 
 class _ClassLoss(Loss):
-    """A loss over classes, one of which may count for nothing."""
+    """A loss over classes. The class ``ignore_index`` is ignored."""
 
     _name: ClassVar[str]
 
@@ -127,9 +128,9 @@ class _ClassLoss(Loss):
 
 
 class NLLLoss(_ClassLoss):
-    """The negative log likelihood of integer targets, from logarithms of probabilities; as ``torch.nn.NLLLoss``.
+    """The negative log likelihood of integer targets, from logarithms of probabilities. Follows ``torch.nn.NLLLoss``.
 
-    ``weights`` has one weight for each class; targets of ``ignore_index`` count for nothing.
+    ``weights`` has one weight for each class. Targets equal to ``ignore_index`` are ignored.
     """
 
     _name = "nll_loss"
@@ -140,9 +141,9 @@ class NLLLoss(_ClassLoss):
 
 
 class CrossEntropyLoss(_ClassLoss):
-    """`NLLLoss` of the `log_softmax` of predictions that are not normalized; as ``torch.nn.CrossEntropyLoss``.
+    """The cross entropy of unnormalized predictions and integer targets. Follows ``torch.nn.CrossEntropyLoss``.
 
-    Targets are integers: the numbers of the classes.
+    It is `NLLLoss` of the `log_softmax` of the predictions. Targets are class indices.
     """
 
     _name = "cross_entropy_loss"
@@ -154,13 +155,13 @@ class CrossEntropyLoss(_ClassLoss):
 
 
 class CategoricalCrossEntropyLoss(_ClassLoss):
-    """Cross entropy of predictions that are not normalized, where targets have a number for each class.
+    """The cross entropy of unnormalized predictions and targets with a number for each class.
 
-    Targets are one-hot or probabilities, of the shape of the predictions and of any dtype; ``weights`` has one weight
-    for each class. "none" gives a number for each sample, "mean" is the sum of these over their count, as in
-    ``torch.nn.CrossEntropyLoss`` with probabilities (Relax divides by the number of classes, too). With an
-    ``ignore_index`` of 0 or more, targets are one-hot, samples of that class count for nothing, and "mean" divides by
-    the weights of the others.
+    Targets are one-hot vectors or probabilities, of the shape of the predictions and of any dtype. ``weights`` has one
+    weight for each class. The reduction "none" returns a number for each sample; "mean" divides their sum by their
+    number, as ``torch.nn.CrossEntropyLoss`` does for probabilities (Relax divides by the number of classes as well).
+    With an ``ignore_index`` of 0 or more, targets are taken as one-hot (the largest number gives the class), samples of
+    that class are ignored, and "mean" divides by the sum of the weights of the others.
     """
 
     _name = "categorical_cross_entropy_loss"
@@ -173,7 +174,7 @@ class CategoricalCrossEntropyLoss(_ClassLoss):
             classes = ops.argmax(targets, axis)
             ty = tensor_type(classes)
             if ty.ndim == 1 and ty.shape is not None:
-                classes = ops.reshape(classes, ty.shape)  # changes nothing, but stands in Relax's form
+                classes = ops.reshape(classes, ty.shape)  # changes no value; Relax's program has it, too
             return ops.nn.nll_loss(logarithms, classes, weights, self.reduction, self.ignore_index)
         ty = tensor_type(predictions)
         shares = targets if dtype_of(targets) == ty.dtype else ops.astype(targets, ty.dtype)
@@ -185,7 +186,7 @@ class CategoricalCrossEntropyLoss(_ClassLoss):
 
 
 def _log_softmax(predictions: Expr, axis: int) -> Expr:
-    """The logarithm of the softmax over the classes; their axis is -1, as in Relax, where it is the last."""
+    """The logarithm of the softmax over ``axis``. The last axis is written as -1, as in Relax."""
     return ops.nn.log_softmax(predictions, -1 if axis == tensor_type(predictions).ndim - 1 else axis)
 
 

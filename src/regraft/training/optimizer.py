@@ -1,10 +1,10 @@
-"""Optimizers: from the parameters of a model to a program that takes one step.
+"""Optimizers: programs that take one step of training, built for the parameters of a model.
 
-Each class is a builder with Relax's names and arguments: ``init`` says for which parameters, ``get_function`` gives the
+Each class is a builder with Relax's names and arguments. ``init`` sets the parameters; ``get_function`` returns the
 program ``(params, gradients, optim_states) -> (new params, new optim_states)``, all of them tuples. The first state is
-always the number of steps taken. Steps are those of PyTorch's optimizers of the same names; factors that belong to the
-step and not to a parameter, such as Adam's bias corrections, are kept in float64, so that they do not drift. An
-optimizer of one's own says what its states and its step are, or, as in Relax, has ``init`` and ``get_function``.
+always the number of steps taken. Steps follow PyTorch's optimizers of the same names. Factors of the step that do not
+depend on a parameter, such as Adam's bias corrections, are kept in float64, so that rounding errors do not add up. A
+custom optimizer defines ``further_states`` and ``take_step`` or, as in Relax, ``init`` and ``get_function``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .first_states import FirstState, arrays_of, sizes_of, state_function, state
 
 
 class Optimizer:
-    """The common base of all optimizers: their parameters and states, and the frame of their programs.
+    """The base class of all optimizers: it keeps parameters and states, and builds the program around a step.
 
-    After `init`, ``param_list`` and ``dtype`` say what is optimized, and ``state`` is the state to begin with; before,
-    these are None.
+    After `init`, ``param_list`` and ``dtype`` are the parameters and their dtype, and ``state`` is the initial state.
+    Before `init`, all three are None.
     """
 
     name: str
@@ -43,10 +43,10 @@ class Optimizer:
         self._state: Any = None
 
     def init(self, params: Var | Sequence[Var]) -> Self:
-        """Optimize ``params``, variables of floating tensors of one dtype; returns the optimizer.
+        """Set the parameters to optimize: variables of floating-point tensors of one dtype. Returns the optimizer.
 
-        Optimizers that keep a state for each parameter need known sizes. Raises `TrainingError` for anything else, and
-        for a parameter that is given twice.
+        Optimizers that keep a state for each parameter need known sizes. Raises `TrainingError` for any other
+        parameters, and for a parameter that is given twice.
         """
         self._set_params_and_dtype(params)
         self._state = None
@@ -54,7 +54,7 @@ class Optimizer:
         return self
 
     def _set_params_and_dtype(self, params: Var | Sequence[Var]) -> None:
-        """Check the parameters and take their dtype; what an ``init`` of one's own begins with, as in Relax."""
+        """Check the parameters, and store them and their dtype. A custom ``init`` calls this first, as in Relax."""
         given: tuple[Any, ...] = tuple(params) if isinstance(params, list | tuple) else (params,)
         dtypes: dict[str | None, Var] = {}
         for param in given:
@@ -72,14 +72,14 @@ class Optimizer:
         self.param_list, self.dtype = given, next(iter(dtypes))
 
     def _check_init(self) -> tuple[Var, ...]:
-        """The parameters; raises `NotSetError` before `init`."""
+        """The parameters. Raises `NotSetError` before `init`."""
         if self.param_list is None:
             raise NotSetError(f"{self.name}: call init with the parameters to optimize first")
         return self.param_list
 
     @property
     def state(self) -> Any:
-        """The states to begin with, as arrays; a program that trains may put the later ones here, as in Relax."""
+        """The initial states as arrays; None before `init`. A training loop can store new states here, as in Relax."""
         if self._state is None and self.param_list is not None:
             self._state = arrays_of(self.first_states())
         return self._state
@@ -89,7 +89,7 @@ class Optimizer:
         self._state = value
 
     def first_states(self) -> tuple[FirstState, ...]:
-        """The states to begin with, described; raises `NotSetError` before `init`."""
+        """The descriptions of the initial states. Raises `NotSetError` before `init`."""
         if self._state is not None:
             return states_of(self._state)
         return tuple(self._states())
@@ -111,7 +111,7 @@ class Optimizer:
         return builder.get()[self.name]
 
     def get_state_function(self) -> Function:
-        """A program without parameters that gives the states to begin with: what `state` holds, on any engine."""
+        """A program without parameters that returns the initial states, as `state` holds them. Runs on any engine."""
         return state_function(f"{self.name}_state", self.first_states())
 
     def _states(self) -> list[FirstState]:
@@ -119,7 +119,7 @@ class Optimizer:
         return [FirstState("int64", ()), *self.further_states()]
 
     def per_param(self) -> list[FirstState]:
-        """A state of zeros for each parameter, of its type; raises `TrainingError` for one of unknown sizes."""
+        """A state of zeros of the type of each parameter. Raises `TrainingError` for a parameter of unknown sizes."""
         found: list[FirstState] = []
         for ty in [tensor_type(param) for param in self._check_init()]:
             if not is_static(ty):
@@ -132,13 +132,13 @@ class Optimizer:
         return []
 
     def take_step(self, step: _Update) -> list[Expr]:
-        """Give each parameter its new value, with ``step.update``; returns the new states."""
+        """Write one step: call ``step.update`` with the new value of each parameter. Returns the new states."""
         del step
         raise NotImplementedError(f"{type(self).__name__} has neither take_step nor a get_function of its own")
 
 
 class _Update:
-    """One step in the making, in Relax's order and under its names: each parameter is taken out where it is used."""
+    """A step that is being written, with Relax's names and order: each parameter is projected where it is used."""
 
     __slots__ = ("_builder", "_dtype", "_gradients", "_of", "_params", "_states", "new_params", "num_steps")
 
@@ -153,7 +153,7 @@ class _Update:
         self.new_params: list[Expr] = []
 
     def parameters(self) -> Iterator[tuple[str, Expr, Expr]]:
-        """The name of each parameter, its value and its gradient."""
+        """The name, the value and the gradient of each parameter."""
         for index, param in enumerate(self._of):
             name = param.name_hint
             value = self.emit(TupleGetItem(self._params, index), name)
@@ -164,15 +164,15 @@ class _Update:
         return self.emit(TupleGetItem(self._states, index), name)
 
     def update(self, name: str, value: Expr) -> None:
-        """``value`` is the new value of the next parameter."""
+        """Bind ``value`` as the new value of the next parameter, which has this ``name``."""
         self.new_params.append(self.emit(value, f"{name}_new"))
 
     def emit(self, value: Expr, name: str = "") -> Expr:
-        """``value`` bound to a variable of its own."""
+        """The new variable that ``value`` is bound to."""
         return self._builder.emit(value, name)
 
     def scalar(self, value: Expr) -> Expr:
-        """A float64 scalar in the dtype of the parameters."""
+        """A float64 scalar, converted to the dtype of the parameters."""
         return self.emit(value if self._dtype == "float64" else ops.astype(value, self._dtype))
 
     def decayed(self, name: str, grad: Expr, param: Expr, weight_decay: float) -> Expr:
@@ -181,12 +181,12 @@ class _Update:
 
 
 def _rest(share: float) -> float:
-    """``1 - share`` of the number as it is written: 0.15 for 0.85."""
+    """``1 - share`` in decimal arithmetic: exactly 0.15 for 0.85."""
     return float(1 - Decimal(str(share)))
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent, ``param -= lr * (grad + weight_decay * param)``; as ``torch.optim.SGD``.
+    """Stochastic gradient descent: ``param -= lr * (grad + weight_decay * param)``. Follows ``torch.optim.SGD``.
 
     States: the number of steps.
     """
@@ -204,11 +204,11 @@ class SGD(Optimizer):
 
 
 class MomentumSGD(Optimizer):
-    """Stochastic gradient descent along a running sum of gradients, ``velocity``.
+    """Stochastic gradient descent with momentum: steps along ``velocity``, a running sum of the gradients.
 
     ``velocity = momentum * velocity + (1 - dampening) * grad``, then ``param -= lr * velocity``, or, with ``nesterov``,
-    ``param -= lr * (grad + momentum * velocity)``; ``weight_decay`` as for `SGD`. As ``torch.optim.SGD``, but for
-    ``dampening``, which holds in the first step, too, as in Relax. States: the number of steps, the velocities.
+    ``param -= lr * (grad + momentum * velocity)``. ``weight_decay`` is as for `SGD`. Follows ``torch.optim.SGD``,
+    except that ``dampening`` also applies in the first step, as in Relax. States: the number of steps, the velocities.
     """
 
     def __init__(
@@ -245,10 +245,11 @@ class MomentumSGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Steps by the running mean of gradients, over the root of that of their squares; as ``torch.optim.Adam``.
+    """The Adam optimizer. Follows ``torch.optim.Adam``.
 
-    Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015), with both means corrected for their start at
-    zero. ``weight_decay`` is an L2 penalty, as for `SGD`. States: the number of steps, each beta to its power
+    Each step is the running mean of the gradients, divided by the square root of the running mean of their squares.
+    Both means are corrected for their start at zero: Kingma and Ba, "Adam: A Method for Stochastic Optimization"
+    (2015). ``weight_decay`` is an L2 penalty, as for `SGD`. States: the number of steps, the power of each beta
     (float64), the means of the gradients, the means of their squares.
     """
 
@@ -280,7 +281,7 @@ class Adam(Optimizer):
             step.emit(step.state(index, f"beta{index}_power") * beta, f"beta{index}_prod")
             for index, beta in enumerate(betas, 1)
         ]
-        # The corrections belong to the step: worked out once, in float64, where 1 - beta ** n keeps its digits.
+        # The corrections are the same for all parameters. In float64, 1 - beta ** n keeps its digits.
         rate = step.scalar(self.lr / (1.0 - powers[0]))
         root = step.scalar(ops.sqrt(1.0 - powers[1]))
         new_means: list[Expr] = []
@@ -301,10 +302,10 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """`Adam` whose ``weight_decay`` shrinks parameters by itself, ``param *= 1 - lr * weight_decay``, before the step.
+    """`Adam` with decoupled weight decay: ``param *= 1 - lr * weight_decay`` before the step.
 
-    Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019); as ``torch.optim.AdamW``. States as for
-    `Adam`.
+    Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019). Follows ``torch.optim.AdamW``. States are as
+    for `Adam`.
     """
 
     decouples_decay = True

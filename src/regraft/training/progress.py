@@ -1,4 +1,4 @@
-"""Batches with a progress bar over them."""
+"""A progress bar over batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 class StepProgress:
-    """``batches``, ``epochs`` times over, one by one; ``shown`` shows a bar with epoch, speed and the latest loss."""
+    """Iterates over ``batches`` ``epochs`` times. With ``shown``, a bar shows epoch, speed and the latest loss."""
 
     def __init__(self, batches: Iterable[Any], epochs: int, *, shown: bool) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -32,5 +32,5 @@ class StepProgress:
             yield from self._batches
 
     def report(self, loss: float) -> None:
-        """A step is done, with that loss."""
+        """Advance the bar by one step, and show ``loss``."""
         self._bar.update(self._task, advance=1, loss=f"loss {loss:.4f}")

@@ -1,4 +1,4 @@
-"""The state of a training run as a checkpoint: arrays of any engine out, arrays of the engine in, each in its place."""
+"""The state of a training run as a checkpoint: arrays of any engine are saved, and loaded onto the engine's devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ArrayKind: TypeAlias = tuple[str, tuple[int, ...]]
 
 
 def save_state(path: str | os.PathLike[str], step: int, values: Mapping[str, Any], keep: int) -> None:
-    """Write ``values`` as ``step``; of several processes each writes the parts that it has."""
+    """Write ``values`` as ``step``. If there are several processes, each writes the parts that it holds."""
     jax: Any = sys.modules.get("jax")
     if jax is None or not any(isinstance(value, jax.Array) for value in values.values()):
         write_checkpoint(path, step, {name: whole(_numpy(value)) for name, value in values.items()}, keep=keep)
@@ -36,7 +36,10 @@ def save_state(path: str | os.PathLike[str], step: int, values: Mapping[str, Any
 def load_state(
     path: str | os.PathLike[str], kinds: Mapping[str, ArrayKind], vm: Executable | VirtualMachine
 ) -> dict[str, Any]:
-    """The values of the latest step in ``path``, which are to be of ``kinds``, laid as the engine needs them."""
+    """The values of the latest step in ``path``, placed on the devices that the engine needs.
+
+    Raises `TrainingError` if names, dtypes or sizes differ from ``kinds``.
+    """
     saved = Checkpoint(path)
     wrong = misfit(saved.types(), kinds)
     if wrong is not None:
@@ -51,7 +54,7 @@ def load_state(
 
 
 def misfit(have: Mapping[str, ArrayKind], need: Mapping[str, ArrayKind]) -> str | None:
-    """The first difference between the saved state and the one that is needed; None if there is none."""
+    """The first difference between the saved arrays and the needed ones, as text. None if there is none."""
     for name, kind in need.items():
         found = have.get(name)
         if found != kind:
@@ -62,18 +65,18 @@ def misfit(have: Mapping[str, ArrayKind], need: Mapping[str, ArrayKind]) -> str 
 
 
 def is_gone(value: Any) -> bool:
-    """True if the memory of an array of JAX was handed over to a computation."""
+    """True if ``value`` is a JAX array whose memory was donated to a computation."""
     return hasattr(value, "is_deleted") and value.is_deleted()
 
 
 def kind_of(value: Any) -> ArrayKind:
-    """The kind of an array of any engine; of JAX's the numbers may be gone, or on other machines."""
+    """The kind of an array of any engine. The values of a JAX array are not read: they may be donated or elsewhere."""
     array = value if hasattr(value, "is_deleted") else _numpy(value)
     return as_dtype(array.dtype), tuple(array.shape)
 
 
 def _places(names: Mapping[str, Any]) -> dict[str, str]:
-    """For each tensor of a checkpoint the parameter of ``train_step`` that it is given as."""
+    """For each tensor of a checkpoint, the parameter of ``train_step`` that takes it."""
     counts = {"param": 0, "state": 0, "optimizer": 0}
     tuples = {"param": PARAMS, "state": STATES, "optimizer": OPTIMIZER_STATES}
     places: dict[str, str] = {}
@@ -85,7 +88,7 @@ def _places(names: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _parts(value: Any, jax: Any, process: int) -> SavedTensor:
-    """The parts of ``value`` that this process has to write: of the copies of a part, the first one is written."""
+    """The parts of ``value`` that this process has to write. If a part has copies, only the first one is written."""
     if not isinstance(value, jax.Array):
         return whole(_numpy(value)) if process == 0 else whole(_numpy(value))._replace(parts=())
     parts: list[SavedPiece] = []

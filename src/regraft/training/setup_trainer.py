@@ -1,4 +1,4 @@
-"""From a module that predicts to one that can be trained: loss, gradient and optimizer, as functions beside it."""
+"""The pass that adds what training needs to a model: its loss, its gradient and an optimizer, as functions."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ OPTIM_STATE: Final = "optim_state"
 
 @final
 class SetupTrainer(Pass):
-    """A pass that makes a module that `Trainer` can train.
+    """A pass that turns a module into one that `Trainer` can train.
 
-    The module has a function ``backbone(inputs..., parameters..., states...) -> predictions..., states...`` over
-    dataflow blocks, and attributes ``param_num`` and ``state_num``: how many of its last parameters are parameters of
-    the model, and how many are states, such as a batch norm's moving statistics, which it returns anew. The pass keeps
-    ``backbone``, for use, and adds
+    The module has a function ``backbone(inputs..., parameters..., states...) -> predictions..., states...`` of dataflow
+    blocks. Its attributes ``param_num`` and ``state_num`` are the numbers of the function's last parameters that are
+    parameters of the model and states. States, such as a batch norm's moving statistics, are also returned with their
+    new values. The pass keeps ``backbone``, for predictions, and adds
 
     - ``backbone_loss(inputs..., parameters..., states..., targets...) -> loss, states...``, for training;
     - ``backbone_loss_adjoint``, its `Gradient` with respect to the parameters;
     - ``optimizer``, the optimizer's program;
-    - the attribute ``input_num``, and ``optim_state``: of each state of the optimizer, its dtype, its sizes and the
-      number that it holds to begin with.
+    - the attributes ``input_num`` and ``optim_state``: the dtype, the sizes and the initial value of each state of the
+      optimizer.
 
-    ``loss_args`` are the types of what the loss takes: predictions, targets, perhaps weights. Batch norms use their
-    moving statistics in ``backbone``, and those of the batch in ``backbone_loss``, whatever they say themselves;
-    dropout passes its input on in both, as everywhere.
-    ``legalize`` is Relax's and has no effect: engines take every operator. Raises `TrainingError` for a module that is
-    not of this form, and what `append_loss`, `Gradient` and the optimizer raise. Cost: linear.
+    ``loss_args`` are the types of the loss's operands: predictions, targets, perhaps weights. Batch norms use their
+    moving statistics in ``backbone`` and the statistics of the batch in ``backbone_loss``, regardless of their own
+    attribute. Dropout returns its input in both, as everywhere. ``legalize`` is accepted because Relax has it, and has
+    no effect: engines run every operator. Raises `TrainingError` for a module of another form, and the errors of
+    `append_loss`, `Gradient` and the optimizer. Cost: linear.
     """
 
     __slots__ = ("_loss", "_loss_args", "_optimizer")
@@ -59,7 +59,7 @@ class SetupTrainer(Pass):
         self._loss_args: Final = tuple(loss_args)
 
     def transform(self, program: Program, context: PassContext) -> Program:
-        """The module with the functions that training needs."""
+        """The module with the functions and attributes for training."""
         del context
         if not isinstance(program, IRModule):
             raise TrainingError(f"SetupTrainer works on a module with a function {BACKBONE!r}, not on a function")
@@ -80,7 +80,7 @@ class SetupTrainer(Pass):
 
 
 def _parts(module: IRModule) -> tuple[Function, int, int]:
-    """The backbone, and how many parameters and states it has."""
+    """The backbone, and the numbers of its parameters and states. Raises `TrainingError` if they do not fit."""
     if BACKBONE not in module:
         raise TrainingError(f"SetupTrainer: the module has no function {BACKBONE!r}; it has: {', '.join(module)}")
     function = module[BACKBONE]
@@ -109,7 +109,7 @@ def _parts(module: IRModule) -> tuple[Function, int, int]:
 
 
 class _BatchNorms(ExprMutator):
-    """Tells batch norms whether the model is being trained."""
+    """Sets the attribute ``training`` of batch norms."""
 
     def __init__(self, *, training: bool) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Files of named arrays that appear whole or not at all: what a trainer saves.
+"""Files of named arrays, written atomically. A trainer saves its state in this form.
 
-The format is NumPy's ``.npz``, without pickles. Dtypes that NumPy does not know (bfloat16, float8) are stored as
-unsigned integers of their bits, with their names beside them.
+The format is NumPy's ``.npz``, without pickles. Dtypes that NumPy does not have (bfloat16, float8) are stored as
+unsigned integers with the same bits, together with the names of the dtypes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _DTYPES_KEY: Final = "dtypes"
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write ``arrays`` to ``path``. Interrupted at any moment, the file that was there stays as it was.
+    """Write ``arrays`` to ``path``. If this is interrupted, an existing file stays as it was.
 
-    Raises `TrainingError` where the file cannot be written.
+    Raises `TrainingError` if the file cannot be written.
     """
     target = Path(path)
     content: dict[str, np.ndarray] = {_FORMAT_KEY: np.array(_FORMAT)}
@@ -45,7 +45,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray])
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays that `write_arrays` wrote. Raises `TrainingError` for a missing or damaged file, or another kind."""
+    """The arrays in a file of `write_arrays`. Raises `TrainingError` if it is missing, damaged or of another kind."""
     target = Path(path)
     try:
         with np.load(target, allow_pickle=False) as file:

@@ -1,8 +1,7 @@
-"""One step of training as one function: loss, gradients and the optimizer's update, for engines that compile.
+"""One training step as one function, for engines that compile: loss, gradients and the optimizer's update.
 
-Compiled as one program, gradients need no memory outside of it, and parameters and the optimizer's states are updated
-in place. Over a mesh, each new parameter is laid as the old one was, and so are the states that the optimizer keeps
-of it.
+Compiled as one program, gradients stay inside it, and parameters and the optimizer's states can be updated in place.
+On a mesh, each new parameter has the sharding of the old one, and so do the optimizer's states for it.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ PARAMS: Final = "step_params"
 STATES: Final = "step_states"
 OPTIMIZER_STATES: Final = "step_optimizer_states"
 DONATED: Final = (PARAMS, STATES, OPTIMIZER_STATES)
-"""The parameters of the step whose memory the results take over."""
+"""The parameters of the step whose memory is reused for the results."""
 
 
 def parameter_specs(params: Sequence[Var], shardings: Mapping[str, Any] | None, mesh: Mesh) -> dict[str, CutAxes]:
-    """The spec of each parameter of the model, by name; raises `BuildError` for shardings that do not fit."""
+    """The spec of each parameter of the model, by name. Raises `BuildError` for shardings that do not fit."""
     return resolved("shardings", shardings, [_placed(param.name_hint, param.ty) for param in params], mesh)
 
 
@@ -41,9 +40,9 @@ def with_train_step(
 ) -> IRModule:
     """``module``, made by `SetupTrainer`, with a function ``train_step``.
 
-    ``train_step(inputs..., targets..., parameters, states, optimizer's states)`` takes a step and gives the loss, and
-    the new parameters, states and optimizer states, all of them tuples. ``counts`` are those of inputs, parameters
-    and states. A function ``optimizer_state`` gives the optimizer's states to begin with, where the engine needs them.
+    ``train_step(inputs..., targets..., parameters, states, optimizer's states)`` takes a step. It returns the loss, and
+    tuples of the new parameters, states and optimizer states. ``counts`` are the numbers of inputs, parameters and
+    states. Another function, ``optimizer_state``, returns the optimizer's initial states on the engine's devices.
     """
     inputs, param_num, state_num = counts
     adjoint, optimizer = module[ADJOINT], module[OPTIMIZER]
@@ -77,9 +76,10 @@ def with_train_step(
 
 
 def owners(params: Sequence[Var], states: Sequence[Any]) -> list[int | None]:
-    """For each state of an optimizer the parameter that it is kept of, None for those of the step as a whole.
+    """For each state of an optimizer, the index of the parameter that it belongs to. None if it belongs to the step.
 
-    Optimizers keep what belongs to the step first, and then, once or more, one state for each parameter, of its type.
+    An optimizer's states begin with those of the step. One or more groups follow, with one state for each parameter,
+    of the parameter's type.
     """
     count = len(params)
     for shared in range(len(states)):
@@ -92,7 +92,7 @@ def owners(params: Sequence[Var], states: Sequence[Any]) -> list[int | None]:
 def step_inputs(
     module: IRModule, counts: tuple[int, int, int], specs: Mapping[str, CutAxes], inputs: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The specs of the parameters of ``train_step``: those of inputs and targets as given, of tuples field by field."""
+    """The specs of the parameters of ``train_step``: as given for inputs and targets, and by field for tuples."""
     first, param_num, _ = counts
     params = module[ADJOINT].params[first : first + param_num]
     kept = module[OPTIMIZER].params[2].ty
@@ -108,7 +108,7 @@ def step_inputs(
 
 
 def _laid(builder: BlockBuilder, values: Var, specs: Iterable[CutAxes], mesh: Mesh | None) -> list[Expr]:
-    """The fields of ``values``, each laid over the mesh by its spec."""
+    """The fields of ``values``, each annotated with its spec if there is a mesh."""
     fields: list[Expr] = []
     for index, spec in enumerate(specs):
         field: Expr = builder.emit(TupleGetItem(values, index))
@@ -123,7 +123,7 @@ def _placed(name: str, ty: Any) -> ShardedTensor:
 
 
 def is_one_program(target: str | None, options: Mapping[str, Any] | None) -> bool:
-    """True if an engine with these options compiles a step as a whole."""
+    """True if an engine with these options compiles a step as one program."""
     return target == "xla" or (target == "torch" and bool((options or {}).get("compile")))
 
 
@@ -138,7 +138,7 @@ def build_step(
 ) -> Executable:
     """``module`` with its ``train_step``, built for an engine that compiles it. Raises `BuildError` as `regraft.build`.
 
-    Only XLA's step updates in place: a step of PyTorch's that is interrupted would leave some parameters updated.
+    Only XLA updates in place. With PyTorch, an interrupted in-place step would leave some parameters updated.
     """
     first, param_num, _ = counts
     params = module[ADJOINT].params[first : first + param_num]

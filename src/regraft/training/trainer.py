@@ -1,4 +1,4 @@
-"""Running a module that `SetupTrainer` made: steps, predictions, and the state between them."""
+"""The trainer: it runs a module made by `SetupTrainer`, and keeps its parameters and states between steps."""
 
 from __future__ import annotations
 
@@ -26,24 +26,26 @@ from .state_file import read_arrays, write_arrays
 from .train_step import FIRST, STEP, build_step, is_one_program
 
 ParameterValues: TypeAlias = Sequence[Any] | Mapping[str, Any]
-"""Arrays in the order of the parameters (or states) that they are for, or by name."""
+"""Arrays for parameters or states, in the order of these or by name."""
 
 
 class Trainer:
-    """Trains a module that `SetupTrainer` made, on any engine; with Relax's names.
+    """Trains a module made by `SetupTrainer`, on any engine. Names follow Relax.
 
-    ``vm`` is the module, built: an `Executable` or a `VirtualMachine`. None builds it, for ``target`` (by default the
-    default one). ``device`` is Relax's and has no effect. ``options`` are the engine's own.
+    ``vm`` is the built module: an `Executable` or a `VirtualMachine`. If it is None, the module is built for
+    ``target``, or for the default target. ``device`` is accepted because Relax has it, and has no effect. ``options``
+    are passed to the engine.
 
     On target ``"xla"``, and on ``"torch"`` with ``options={"compile": True}``, a step is one compiled program. On
-    ``"xla"`` it updates parameters in place: arrays that `update` was given or returned for them before are gone then.
-    ``mesh``, ``shardings`` (by the names of parameters) and ``inputs`` (by those of inputs and targets) are those of
-    `regraft.build`; what the optimizer keeps of a parameter is laid as it is. Parameters and states start as zeros, or,
-    with ``zero_init_param_state=False``, as nothing: then they must be set before anything runs.
+    ``"xla"`` it updates parameters and states in place, so their arrays from before the step can no longer be used.
+    ``mesh``, ``shardings`` (by parameter name) and ``inputs`` (by the name of an input or target) are as for
+    `regraft.build`. The optimizer's states for a parameter have the parameter's sharding. Parameters and states start
+    as zeros. With ``zero_init_param_state=False`` they are not set, and must be set before anything runs.
 
-    Parameters, states and the optimizer's state change together, at the end of a step: a step that fails or is
-    interrupted changes nothing. The exception is a step on ``"xla"`` that fails while it runs, and not before: what it
-    updates in place is gone, every use of it raises `TrainingError`, and `load_checkpoint` or `load` brings it back.
+    Parameters, states and the optimizer's state change together, at the end of a step. A step that fails or is
+    interrupted changes nothing. The exception is a step on ``"xla"`` that fails while it runs: the values that it
+    updates in place are lost, and every use of them raises `TrainingError` until `load_checkpoint` or `load` restores
+    them.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class Trainer:
             self.zero_init_params()
             self.zero_init_states()
 
-    # --- what the model holds
+    # --- parameters and states
 
     def zero_init_params(self) -> None:
         """Set all parameters to zeros."""
@@ -101,10 +103,11 @@ class Trainer:
         self._states.set_zeros()
 
     def xavier_uniform_init_params(self, seed: int | None = None) -> None:
-        """Set all parameters at random, such that signals keep their size: Glorot and Bengio (2010).
+        """Set all parameters to random values by the Xavier (Glorot) initialization: Glorot and Bengio (2010).
 
-        A parameter of two dimensions or more, (m, n, ...), gets numbers up to ``sqrt(6 / ((m + n) * size of the
-        rest))``; others get zeros. ``seed`` makes the numbers the same each time.
+        The values of a parameter of shape (m, n, ...) are uniform between plus and minus ``sqrt(6 / ((m + n) * product
+        of the other sizes))``. Parameters with fewer than two axes are set to zeros. The same ``seed`` gives the same
+        values.
         """
         random = np.random.default_rng(seed)
         values: dict[str, np.ndarray] = {}
@@ -116,23 +119,23 @@ class Trainer:
         self._params.set(values)
 
     xaiver_uniform_init_params = xavier_uniform_init_params
-    """`xavier_uniform_init_params`, as Relax spells it."""
+    """`xavier_uniform_init_params` in Relax's spelling."""
 
     def load_params(self, params: ParameterValues) -> None:
-        """Set parameters: all of them in order, or some by name. Raises `TrainingError` for what does not fit."""
+        """Set all parameters in order, or some by name. If one does not fit, raise `TrainingError` and set none."""
         self._params.set(params)
 
     def load_states(self, states: ParameterValues) -> None:
-        """Set states of the model, as `load_params` does parameters."""
+        """Set all states of the model in order, or some by name, as `load_params` does for parameters."""
         self._states.set(states)
 
     def export_params(self) -> dict[str, np.ndarray]:
-        """The parameters by name, as copies; each also answers to ``numpy()``."""
+        """Copies of the parameters, by name. Each is a NumPy array that also has Relax's method ``numpy()``."""
         self._check_whole()
         return {name: as_relax_value(array) for name, array in self._params.arrays().items()}
 
     def export_states(self) -> dict[str, np.ndarray]:
-        """The states of the model by name, as `export_params` gives parameters."""
+        """Copies of the states of the model, by name, in the same form as in `export_params`."""
         self._check_whole()
         return {name: as_relax_value(array) for name, array in self._states.arrays().items()}
 
@@ -145,15 +148,15 @@ class Trainer:
     # --- files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write parameters, states and the optimizer's state to ``path``: all that `load` needs to go on as before.
+        """Write parameters, states and the optimizer's state to ``path``. `load` continues from this file.
 
-        The file appears whole or not at all: interrupted at any moment, what was there before is still there.
+        The file is written atomically: if this is interrupted, an existing file stays as it was.
         """
         self._check_whole()
         write_arrays(path, {name: _as_array(value) for name, value in self._named_state().items()})
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Go on from what `save` wrote. Raises `TrainingError`, and changes nothing, where it does not fit."""
+        """Continue from a file of `save`. Raises `TrainingError`, and changes nothing, if the file does not fit."""
         arrays = read_arrays(path)
         wrong = misfit({name: kind_of(array) for name, array in arrays.items()}, self._kinds())
         if wrong is not None:
@@ -161,23 +164,23 @@ class Trainer:
         self._set_named_state(arrays)
 
     def save_checkpoint(self, path: str | os.PathLike[str], keep: int = 2) -> None:
-        """Save all that `load_checkpoint` needs as a step of the checkpoint directory ``path``; see `checkpoint`.
+        """Save the state as a step of the checkpoint directory ``path``. `load_checkpoint` continues from it.
 
-        Each process writes the parts that lie on its devices. The step appears whole or not at all, and the ``keep``
-        latest ones stay. Raises `TrainingError` where it cannot be written.
+        Each process writes the parts on its devices. The step is written atomically, and the ``keep`` latest steps are
+        kept. Raises `TrainingError` if the step cannot be written. See `checkpoint`.
         """
         self._check_whole()
         save_state(path, self.num_steps, self._named_state(), keep)
 
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """Go on from the latest step that `save_checkpoint` wrote to ``path``, on this or on another mesh, or on none.
+        """Continue from the latest step in ``path``, which `save_checkpoint` wrote on the same mesh, another, or none.
 
         Raises `TrainingError`, and changes nothing, for a damaged checkpoint and for one of another model or optimizer.
         """
         self._set_named_state(load_state(path, self._kinds(), self.vm))
 
     def _names(self) -> list[str]:
-        """The names in a file of everything that changes in training: parameters, states, the optimizer's state."""
+        """The names in a file of all saved values: parameters, states and the optimizer's states."""
         kept = [f"optimizer/{index}" for index in range(len(self._optimizer_state))]
         return [*[f"param/{name}" for name in self._params.values], *[f"state/{n}" for n in self._states.values], *kept]
 
@@ -199,7 +202,7 @@ class Trainer:
     # --- running
 
     def predict(self, *input_instances: Any) -> Any:
-        """The results of the backbone for these inputs, without its new states, in the engine's own form."""
+        """The predictions of the backbone for these inputs, as the engine returns them; its new states are dropped."""
         self._check_count("inputs", len(input_instances), self._input_num)
         self._check_whole()
         result = self.vm[BACKBONE](*input_instances, *self._params.in_order(), *self._states.in_order())
@@ -210,9 +213,9 @@ class Trainer:
         return result
 
     def update(self, input_instances: Any, targets: Any) -> Any:
-        """Take one step, on a batch; returns the loss before it, a scalar in the engine's own form.
+        """Take one step on a batch. Returns the loss before the step, a scalar array of the engine.
 
-        A list (or tuple) stands for several inputs, or targets.
+        A list or tuple stands for several inputs or targets.
         """
         inputs, goals = _as_list(input_instances), _as_list(targets)
         self._check_count("inputs", len(inputs), self._input_num)
@@ -245,12 +248,12 @@ class Trainer:
         save_to: str | os.PathLike[str] | None = None,
         save_every: int = 0,
     ) -> list[float]:
-        """Take a step on each of ``batches``, pairs of inputs and targets; returns the losses.
+        """Take a step on each of ``batches``, which are pairs of inputs and targets. Returns the losses.
 
-        ``batches`` is gone through once per epoch, so for several it must be one that starts anew, such as a list.
-        ``progress`` shows a bar with the latest loss. ``on_step(step, loss)`` is called after each step, steps counted
-        from 1. With ``save_to`` the state is saved there every ``save_every`` steps, and in any case at the end: when
-        the last batch is done, when a step fails, and when the user interrupts. Then `load` goes on from the last
+        ``batches`` is iterated once per epoch. For several epochs it must be a list or the like; an iterator raises
+        `TrainingError`. ``progress`` shows a bar with the latest loss. ``on_step(step, loss)`` is called after
+        each step; steps count from 1. With ``save_to``, the state is saved there every ``save_every`` steps, and at the
+        end: after the last batch, when a step fails, and when the user interrupts. `load` then continues from the last
         complete step.
         """
         if iter(batches) is batches and epochs > 1:
@@ -277,7 +280,7 @@ class Trainer:
         return any(is_gone(value) for value in values)
 
     def _check_whole(self, cause: Exception | None = None) -> None:
-        """Raise `TrainingError`, because of ``cause``, where parameters and states were lost in a step."""
+        """Raise `TrainingError`, from ``cause``, if a failed step lost parameters and states."""
         if self._is_lost():
             first = (str(cause).splitlines() or [""])[0] if cause is not None else ""
             raise TrainingError(
@@ -297,7 +300,7 @@ def _counts(module: IRModule) -> tuple[int, int, int]:
 
 
 class _Store:
-    """Values by name, each of the type of its variable."""
+    """Named values, each of the type of its variable."""
 
     __slots__ = ("_kind", "_setter", "_vars", "values")
 
@@ -310,7 +313,7 @@ class _Store:
         self.values: dict[str, Any] = dict.fromkeys(self._vars)
 
     def kinds(self) -> dict[str, ArrayKind]:
-        """Dtype and sizes of each value."""
+        """The dtype and the sizes of each value. Raises `TrainingError` if they are not known."""
         found: dict[str, ArrayKind] = {}
         for name, var in self._vars.items():
             ty = var.ty
@@ -322,7 +325,7 @@ class _Store:
         return found
 
     def set(self, given: ParameterValues) -> None:
-        """Set some values, or, given in order, all; all fit or none is set."""
+        """Set all values in order, or some by name. If one does not fit, raise `TrainingError` and set none."""
         names, kinds = list(self._vars), self.kinds()
         if not isinstance(given, Mapping):
             if len(given) != len(names):
@@ -346,11 +349,11 @@ class _Store:
         self.values = {name: np.zeros(shape, numpy_dtype(dtype)) for name, (dtype, shape) in self.kinds().items()}
 
     def replace(self, values: Sequence[Any]) -> None:
-        """Set all values, in order, to what an engine gave."""
+        """Set all values, in order, to arrays from an engine."""
         self.values = dict(zip(self._vars, values, strict=True))
 
     def in_order(self) -> list[Any]:
-        """All values; raises `TrainingError` when one is not set."""
+        """All values in order. Raises `NotSetError` if one is not set."""
         for name, value in self.values.items():
             if value is None:
                 raise NotSetError(f"Trainer: {self._kind} {name} is not set; set it first, as with {self._setter}")
@@ -366,7 +369,7 @@ def _as_list(values: Any) -> list[Any]:
 
 
 def _as_array(value: Any, ty: TensorType | Any = None) -> np.ndarray:
-    """An array that an engine gave, or a user gives, as NumPy's."""
+    """An array of an engine or of a user, as a NumPy array."""
     moved = value.cpu() if hasattr(value, "cpu") else value
     dtype = ty.dtype if isinstance(ty, TensorType) else None
     return np.asarray(as_argument(moved, TensorType(None, dtype), "value"))

@@ -1,4 +1,4 @@
-"""Relax's name for the module of passes over losses: what `regraft.training` holds of them."""
+"""The passes over losses in `regraft.training`, under Relax's name for their module."""
 
 from .append_loss import AppendLoss
 
