@@ -1,4 +1,4 @@
-"""Rewriting by pattern: rules, the session they edit, the gate they pass, and the engine that applies them."""
+"""Rewriting by pattern: rules, the session they edit, the gate that checks edits, and the driver that applies rules."""
 
 from .bindings import Bindings as Bindings
 from .block_rewrite import DataflowBlockRewrite as DataflowBlockRewrite

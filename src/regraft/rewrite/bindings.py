@@ -1,4 +1,4 @@
-"""The block as a rewriter sees it: values, users, outputs, and further matches."""
+"""A block as a rewriter sees it: values, users, outputs, and further matches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .session import EditSession
 class Bindings(Mapping[Var, Expr]):
     """The values of the variables of a block, as a rewriter sees them.
 
-    Questions about a value take its variable, or, of a match, the expression that it shows.
+    Methods that take a value accept its variable or, for a value of a match, the expression that the match shows.
     """
 
     __slots__ = ("_session", "_shown")
@@ -34,7 +34,7 @@ class Bindings(Mapping[Var, Expr]):
         return self._session.definitions[var]
 
     def get(self, var: Any, default: Any = None) -> Any:
-        """The value of ``var``, ``default`` for what is not bound to one; without the exception that Mapping makes."""
+        """The value of ``var``; ``default`` if it has none. Faster than Mapping's ``get``, which catches an error."""
         return self._session.definitions.get(var, default)
 
     def __iter__(self) -> Iterator[Var]:
@@ -52,17 +52,17 @@ class Bindings(Mapping[Var, Expr]):
         return isinstance(leaf, Var) and self._session.depends_on(leaf, others)
 
     def depths(self, values: Iterable[Var]) -> dict[Var, int]:
-        """For each of ``values``, variables of this block, how many of the others lie on the longest way down from it.
+        """For each of ``values``, variables of this block, the most others of them on a path of operands below it.
 
-        Those of the same depth do not depend on each other. Cost: the values that they are computed from and that
-        stand after the first of them.
+        Values of the same depth do not depend on each other. Cost: the values that they are computed from, as far as
+        these come after the first of ``values``.
         """
         return self._session.depths(values)
 
     def matches(self, pattern: DFPattern, value: Expr) -> Iterator[Matchings]:
         """Each way in which ``value`` matches ``pattern``, with the users that values have in this block.
 
-        For a rewriter that looks further than its own pattern. A match gives variables, as in `rewrite_bindings`.
+        For a rewriter that looks further than its own pattern. A match returns variables, as in `rewrite_bindings`.
         """
         definitions = self._session.definitions
         for search in compiled(pattern).searches(definitions, self._leaf(value), view=self._session):
@@ -73,11 +73,11 @@ class Bindings(Mapping[Var, Expr]):
         return tuple(self._session.consumers(self._leaf(value))[0])
 
     def is_output(self, value: Expr) -> bool:
-        """True if ``value`` is seen after the block."""
+        """True if ``value`` is used after the block."""
         return self._session.consumers(self._leaf(value))[1]
 
     def needed_elsewhere(self, parts: Sequence[Expr], results: Iterable[Expr]) -> Var | None:
-        """The first of ``parts`` that is seen after the block, or that others than ``parts`` and ``results`` use."""
+        """The first of ``parts`` that is used after the block, or by others than ``parts`` and ``results``, if any."""
         leaves = [leaf for part in parts if isinstance(leaf := self._leaf(part), Var)]
         known = {*leaves, *map(self._leaf, results)}
         return next((one for one in leaves if self.is_output(one) or not known.issuperset(self.users_of(one))), None)

@@ -1,7 +1,7 @@
-"""Editing one dataflow block of a function binding by binding, under Relax's names.
+"""Editing one dataflow block of a function binding by binding, with Relax's names.
 
-`DataflowBlockRewrite` is for small edits by hand; rules and passes work in an `EditSession`. The block and the function
-that it was made with never change: ``mutated_dfb()`` and ``mutated_root_fn()`` give new ones.
+`DataflowBlockRewrite` is for small edits by hand; rules and passes work in an `EditSession`. The original block and
+function never change: ``mutated_dfb()`` and ``mutated_root_fn()`` return new ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..ir.program import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
 
 
 class _Replacing(ExprMutator):
-    """Puts another block in the place of one, in a function that is otherwise copied."""
+    """Replaces one block by another; the rest of the function is copied."""
 
     def __init__(self, old: BindingBlock, new: BindingBlock) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class DataflowBlockRewrite:
         self._names = NameSupply.beside(root_fn)
 
     def replace_all_uses(self, old_var: Var, new_var: Var) -> None:
-        """Let ``new_var`` stand wherever the function uses ``old_var``."""
+        """Replace all uses of ``old_var`` in the function by ``new_var``."""
         number = self._number()
         renaming = ExprMutator()
         renaming.remap(old_var, new_var)
@@ -55,7 +55,7 @@ class DataflowBlockRewrite:
         self._block = self._at(number)
 
     def add_binding(self, binding: Binding) -> None:
-        """Put a binding behind the last one that it uses, as Relax does: behind the first one if it uses none."""
+        """Insert a binding after the last one that it uses, as Relax does; after the first binding if it uses none."""
         used = set(free_vars(binding.value))
         row = list(self._block.bindings)
         place = max((index for index, one in enumerate(row) if one.var in used), default=0)
@@ -63,9 +63,9 @@ class DataflowBlockRewrite:
         self._put(DataflowBlock(row))
 
     def add(self, expr: Expr, name: str | None = None, is_dfvar: bool = False) -> None:
-        """Bind ``expr`` behind what it uses, to a variable ``name`` (or ``tmp``): of the block alone, or an output.
+        """Bind ``expr``, after the bindings that it uses, to a variable ``name`` (or ``tmp``).
 
-        Inner calls are bound first.
+        With ``is_dfvar`` the variable is local to the block; otherwise it is an output. Inner calls are bound first.
         """
         added: list[Binding] = []
 
@@ -81,9 +81,10 @@ class DataflowBlockRewrite:
             self.add_binding(binding)
 
     def remove_unused(self, var: Var, allow_undef: bool = False) -> None:
-        """Take out the binding of a variable that nothing uses.
+        """Remove the binding of a variable that nothing uses.
 
-        Raises `BuilderError` for a variable that is used, or that the block does not bind unless ``allow_undef``.
+        Raises `BuilderError` for a variable that is used and, unless ``allow_undef``, for one that the block does not
+        bind.
         """
         if all(binding.var is not var for binding in self._block.bindings):
             if allow_undef:
@@ -95,20 +96,20 @@ class DataflowBlockRewrite:
         self._put(DataflowBlock([binding for binding in self._block.bindings if binding.var is not var]))
 
     def remove_all_unused(self) -> None:
-        """Take out all bindings of the block that neither the function's result nor an effect needs."""
+        """Remove all bindings of the block that neither the function's result nor an effect needs."""
         live = live_bindings(self._function)
         self._put(DataflowBlock([binding for binding in self._block.bindings if binding in live]))
 
     def mutated_dfb(self) -> DataflowBlock:
-        """The block as it stands."""
+        """The block with all edits so far."""
         return self._block
 
     def mutated_root_fn(self) -> Function:
-        """The function as it stands."""
+        """The function with all edits so far."""
         return self._function
 
     def mutate_irmodule(self, irmodule: IRModule) -> IRModule:
-        """``irmodule`` with the function as it stands in the place of the one that this was made with."""
+        """``irmodule`` with the original function replaced by the edited one."""
         for variable, function in irmodule.functions.items():
             if function is self._original:
                 return irmodule.with_function(variable, self._function)
@@ -131,7 +132,7 @@ class DataflowBlockRewrite:
 
 
 def _blocks_of(function: Function) -> list[BindingBlock]:
-    """The blocks of a function in order, those of branches and inner functions after the block that holds them."""
+    """The blocks of a function in order; blocks inside a binding come after the block that contains it."""
     found: list[BindingBlock] = []
     pending: list[SeqExpr] = [function.body]
     while pending:

@@ -1,8 +1,8 @@
 """FuseAttention: attention that is written out becomes one ``nn.attention``.
 
-The pattern is the core of all forms, ``softmax(scores) @ values``, with what may stand between the two. `scores` reads
-what the scores are and adds up what is done to them, and `analysis.axes` composes what operands are views of; this
-module decides, and writes the layout that `heads` knows.
+The pattern is the core of all forms, ``softmax(scores) @ values``, with the operators that may stand between the two.
+`scores` reads how the scores are computed and collects the steps on them. `analysis.axes` composes the views that
+operands are. This module decides, and writes the layout that `heads` describes.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from .scores import bias_of, moved, read_scores
 with PatternContext() as _ATTENTION:
     _scores, _values, _zero = wildcard(), wildcard(), is_const()
     _softmax = is_op("relax.nn.softmax")(_scores)
-    # A sink is one more score, whose weight is cut off.
+    # A sink is one more score, whose weight is sliced off.
     _sinks = wildcard()
     _softmax_of_more = is_op("relax.nn.softmax")(is_op("relax.concat")(is_tuple([_scores, _sinks])))
     _cut = is_op("relax.strided_slice")(_softmax_of_more, varg_default_wildcard=True)
-    # Weights that only look different: moved, cast, through no-op dropout, or 0 where they are NaN.
+    # Weights that only look different: moved, cast, through a dropout without effect, or set to 0 where they are NaN.
     _below = below()
     _moved = moved(_below)
     _link = (
@@ -66,14 +66,14 @@ with PatternContext() as _ATTENTION:
     _turned = _matmul(_values, _weights) | _einsum(is_tuple([_values, _weights]))
     _product = _matmul(_weights, _values) | _einsum(is_tuple([_weights, _values])) | _turned
 
-# The whole in the same way: a sum of weights that are NaN is NaN.
+# The same for the whole result: a sum of weights that are NaN is NaN.
 _guarded = wildcard()
 _missing = is_op("relax.isnan")(_guarded)
 _GUARD = is_op("relax.where")(_missing, _zero, _guarded)
 
 
 def _guard_of(product: Var, bindings: Bindings) -> Var | None:
-    """The value that is ``product`` with 0 for NaN; None if there is none, or another one needs ``product``."""
+    """The value that is ``product`` with 0 for NaN; None if there is none, or if something else needs ``product``."""
     for guard in bindings.users_of(product):
         for found in bindings.matches(_GUARD, guard):
             parts = [found[_guarded], found[_missing]]
@@ -83,7 +83,7 @@ def _guard_of(product: Var, bindings: Bindings) -> Var | None:
 
 
 def _softmax_of(matchings: Mapping[Any, Any], bindings: Bindings) -> Call:
-    """The softmax; raises `NoAttention` if it, or what follows it, is not that of attention."""
+    """The softmax; raises `NoAttention` if it, or an operator after it, does not belong to an attention."""
     softmax = call_of(bindings, matchings[_softmax if _softmax in matchings else _softmax_of_more])
     values = matchings[_values]
     if len(shape_of(softmax)) not in (3, 4, 5):
@@ -102,7 +102,7 @@ def _softmax_of(matchings: Mapping[Any, Any], bindings: Bindings) -> Call:
 
 
 def _is_cut_off(softmax: Call, matchings: Mapping[Any, Any], bindings: Bindings) -> bool:
-    """True if one score for each row is joined to the scores before ``softmax``, and its weight is cut off again."""
+    """True if one score for each row is joined to the scores before ``softmax``, and its weight is sliced off again."""
     scores, sinks, cut = (shape_of(matchings[place]) for place in (_scores, _sinks, _cut))
     slicing = call_of(bindings, matchings[_cut])
     begin, _, *strides = map(whole_numbers, slicing.args[2:])
@@ -114,7 +114,7 @@ def _is_cut_off(softmax: Call, matchings: Mapping[Any, Any], bindings: Bindings)
 def _weighted_sum(
     matchings: Mapping[Any, Any], softmax: Call, bindings: Bindings
 ) -> tuple[View, View, AxisGroup, Groups]:
-    """The values, their sum by weights, the axis that only these have, and the axes of the ``softmax``."""
+    """The values, their weighted sum, the axis that only the values have, and the axes of the ``softmax``."""
     product = contraction_of(matchings[_product], bindings)
     if product is None:
         raise NoAttention("the shape of the values is not known")
@@ -139,7 +139,7 @@ def _weighted_sum(
 
 
 def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
-    """The reason why the keys, of which ``keys`` are the sources, are no rows."""
+    """The reason why the keys, whose sources are ``keys``, are not rows."""
     first, last = (definition(bindings, resolve(bindings, view.value)) for view in (keys[0], keys[-1]))
     if is_call_of(last, "relax.reshape"):
         return NoAttention("queries and keys are split into batch and heads differently")
@@ -151,7 +151,7 @@ def _not_rows(keys: Sequence[View], bindings: Bindings) -> NoAttention:
 def _fused(
     matchings: Mapping[Any, Any], bindings: Bindings, finite: FiniteValues, sees_a_key: bool, attend: Attend
 ) -> dict[Var, Expr]:
-    """The replacement; raises `NoAttention` where there is none."""
+    """The replacement; raises `NoAttention` if there is none."""
     softmax = _softmax_of(matchings, bindings)
     values, summed, last, groups = _weighted_sum(matchings, softmax, bindings)
     along: int = softmax.attrs.axis % len(groups)
@@ -160,7 +160,7 @@ def _fused(
     of_values = sources(values, bindings, multiples=False)
     for view in (*of_query, *of_keys):
         finite.assume(view.value, bindings)
-    # To transpose keys that are rows nowhere would cost more than is gained.
+    # If the keys are not rows anywhere, transposing them would cost more than fusing gains.
     as_rows = [view if view.groups[-1][-1:] == product.size else None for view in of_keys]
     if not any(as_rows):
         raise _not_rows(of_keys, bindings)
@@ -190,7 +190,7 @@ def _fused(
 def with_attention(
     function: Function, context: PassContext, attend: Attend, name: str, every_query_sees_a_key: bool = False
 ) -> Function:
-    """``function`` with its attentions as what ``attend`` makes of their parts."""
+    """``function`` with each attention replaced by the result of ``attend`` for its parts."""
     finite = FiniteValues(weights_of(function))
 
     def fuse(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
@@ -209,27 +209,29 @@ def with_attention(
 def FuseAttention(every_query_sees_a_key: bool = False) -> Pass:
     """Write ``softmax(query @ keyᵀ * scale + mask) @ value`` as one ``nn.attention``.
 
-    Products may be ``matmul`` or ``einsum``, over three to five axes in any order, also where some are joined and split
-    on the way; scores may be keys times queries. Operands may have any layout from which permutations, reshapes and
-    broadcasts make (batch, sequence, heads, size); each key must be a row somewhere on that way. A constant scale is
-    passed on exactly; it may be on the queries, the keys, or the scores, before or after masks. Scores in float32 may
-    be multiplied by a tensor of any axes but the keys', as in cosine attention; then the queries are. Masks are added,
-    or put a very low number in the place of scores. There may be a floor of the lowest number under them, no-op
-    dropout, and half precision that is scaled, or whose softmax is taken, in float32. A constant mask that is exactly
-    triangular becomes ``causal_mask``, other masks a bias. Keys and values that were repeated for several heads each,
-    or that a group of heads shares, are shared. Permutations that only bring heads forward and back are gone after it.
+    Products may be ``matmul`` or ``einsum``, over three to five axes in any order, also if axes are merged and split in
+    between. Scores may be keys times queries. Operands may have any layout that permutations, reshapes and broadcasts
+    turn into (batch, sequence, heads, size), if each key is a row at some point on the way. A constant scale is kept
+    exactly; it may be applied to the queries, the keys, or the scores, before or after masks. Scores in float32 may be
+    multiplied by a tensor of any axes except the keys', as in cosine attention; the queries are then multiplied by it.
+    Masks are added, or replace scores by a very low number. There may be a floor of the lowest number under them,
+    dropout without effect, and half precision that is scaled, or whose softmax is computed, in float32. A constant mask
+    that is exactly triangular becomes ``causal_mask``; other masks become a bias. Keys and values that were repeated
+    for several heads each, or that a group of heads shares, are shared. Permutations that only move heads forward and
+    back are removed afterwards.
 
-    Left, with the reason in `report`: a softmax along another axis than the sum; scores or weights that something else
-    needs; scores that are capped, clipped, or multiplied by a tensor with the axis of the keys; sinks; and masks that
-    may hide all keys from a query for good. A written-out softmax gives NaN there, or under finite numbers a mean of
-    all values, where ``nn.attention`` gives zeros or another mean. ``every_query_sees_a_key`` promises that there is no
-    such query. Without it, masks are fused that are known to leave every query a key, whose number no score shows
-    beside, or that are finite: made of integers, booleans, finite constants, the queries, and weights (see
-    `weights_of`). Code that turns those NaNs into zeros itself, of the weights or of the whole, needs no promise.
-    Inputs are taken to be finite.
+    These are left unchanged, with the reason in `report`: a softmax along another axis than the sum; scores or weights
+    that something else needs; scores that are capped, clipped, or multiplied by a tensor with the axis of the keys;
+    sinks; and masks that may hide all keys from a query. For such a query a written-out softmax gives NaN, or with
+    finite numbers a mean of all values, while ``nn.attention`` gives zeros or another mean. ``every_query_sees_a_key``
+    promises that there is no such query. Without it, these masks are fused: masks that are known to leave every query a
+    key; masks that hide by a finite number so low that no score matters next to it; and masks that are finite because
+    they are computed from integers, booleans, finite constants, the queries, and weights (see `weights_of`). Code that
+    replaces those NaNs by zeros itself, in the weights or in the result, needs no promise. Inputs are assumed to be
+    finite.
 
-    Needs: known shapes; constant masks are recognized after `FoldConstant`. Guarantees: the same values but for
-    rounding: scores are not rounded to half precision in between. Cost: linear.
+    Needs: known shapes; constant masks are recognized after `FoldConstant`. Guarantees: the same values up to rounding:
+    scores are not rounded to half precision in between. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:

@@ -1,4 +1,4 @@
-"""The layout of ``nn.attention``, (batch, sequence, heads, size), as the axes of written-out scores tell it."""
+"""The layout of ``nn.attention``, (batch, sequence, heads, size), derived from the axes of written-out scores."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class HeadLayout(NamedTuple):
 
     @classmethod
     def of(cls, softmax: Groups, along: int, rows: AxisGroup, keys: View) -> HeadLayout:
-        """The layout of scores whose axes at the softmax, which is ``along`` one, are ``softmax``.
+        """The layout of scores whose axes at the softmax are ``softmax``; the softmax is along axis ``along``.
 
-        ``rows`` are what only the queries have. Where the softmax has an axis for a part of these, it is one of heads
-        that share a key, and the last such axis is that of the queries. Of the others, what ``keys`` have tells the
-        batch from the heads.
+        ``rows`` are the axes that only the queries have. If the softmax has separate axes for parts of ``rows``, the
+        last of them is the axis of the queries, and the others are axes of heads that share a key. The remaining axes
+        are split into batch and heads by the axes of ``keys``.
         """
         own = {*atoms(rows)}
         places = [at for at, group in enumerate(softmax) if bool(group) is bool(own) and own.issuperset(atoms(group))]
@@ -40,9 +40,10 @@ class HeadLayout(NamedTuple):
     def operands(
         self, query: Sequence[View], keys: Sequence[View | None], values: Sequence[View], sizes: Groups
     ) -> list[Arrangement]:
-        """Queries, keys and values, whose `sources` these are, with as few heads of the last two as may be shared.
+        """Queries, keys and values from their `sources`, with as few heads of keys and values as can be shared.
 
-        ``sizes`` are the axes that only queries and keys have, and only the values.
+        ``sizes`` are two groups of axes: the axes that only queries and keys have, and the axes that only the values
+        have.
         """
         first = nearest(query, [self.batch, self.rows, self.heads, sizes[0]])
         shared = of_fewest_heads([self.batch, self.columns], self.heads, [keys, values], sizes)
@@ -51,18 +52,18 @@ class HeadLayout(NamedTuple):
         return [first, *shared]
 
     def of_heads(self, value: Expr, scores: Groups, bindings: Bindings) -> Expr:
-        """``value``, (*all axes of ``scores`` but the keys, 1), as the number that it is for each head: (heads,)."""
+        """``value``, (all axes of ``scores`` except the keys, 1), as one number for each head: (heads,)."""
         found = alone(View(value, [*scores[:-1], ()]), self.heads, bindings)
         if found is None:
             raise NoAttention("the sinks are not one number for each head")
         return found
 
     def mask(self, mask: Expr, scores: Groups) -> Arrangement:
-        """``mask``, which broadcasts to ``scores``, with the four axes that a bias of ``nn.attention`` has."""
+        """``mask``, which broadcasts to ``scores``, with the four axes of a bias of ``nn.attention``."""
         return arrangement(spread(mask, scores), [self.batch, self.heads, self.rows, self.columns])
 
     def factor(self, factor: Expr, scores: Groups) -> Expr:
-        """``factor``, which broadcasts to ``scores``, as one of the queries."""
+        """``factor``, which broadcasts to ``scores``, as a factor of the queries."""
         try:
             return arrangement(spread(factor, scores), [self.batch, self.rows, self.heads, ()]).written()
         except ValueError:

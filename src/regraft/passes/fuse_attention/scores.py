@@ -1,9 +1,10 @@
-"""The scores of a written-out attention, read from the softmax inwards to the product of queries and keys.
+"""The scores of a written-out attention, read backwards from the softmax to the product of queries and keys.
 
-What may stand between is a step of `_SCORES`: the steps may come in any order, but for a tangent, which is before all
-masks, and tensors that the product is multiplied by, which are next to it. `bias_of` adds the masks up to one bias and
-a causal mask. A mask that may hide all keys from a query is in doubt, since a written-out softmax gives NaN there, or a
-mean of all values, and ``nn.attention`` something else; `FiniteValues` says which masks certainly do not.
+Each operator in between is a step of `_SCORES`. The steps may come in any order, with two exceptions: a tanh comes
+before all masks, and tensors that scores are multiplied by come next to the product. `bias_of` combines the masks into
+one bias and a causal mask. A mask that may hide all keys from a query is doubtful: a written-out softmax gives NaN
+there, or a mean of all values, and ``nn.attention`` gives something else. `FiniteValues` finds the masks that cannot do
+this.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ from ..attention_operands import NoAttention
 from .heads import HeadLayout
 
 _HIDES: Final = -1e4
-"""No score of use is that low: the exponential of the difference is 0."""
+"""Scores as low as this have no effect: the exponential of the difference is 0."""
 _TURNED: Final = "the scores are turned around after they were {}"
 _NO_NUMBER: Final = "which gives NaN here and 0 by nn.attention"
 _OTHER_MEAN: Final = "which gives a mean of all values here and another one by nn.attention"
 
 
 class Mask(NamedTuple):
-    """The scores so far, whose axes are ``groups``, plus ``term``; ``factor`` is what scales all of it later.
+    """The scores up to here, with axes ``groups``, plus ``term``; ``factor`` scales all of it later.
 
-    With a ``fill``, ``term`` is a condition, and scores become that number, of ``dtype``, where it is not ``kept``.
-    Without a ``term`` it is a floor: lower scores become ``fill``. The fill is as it is after all later scales.
+    With a ``fill``, ``term`` is a condition: scores become the number ``fill``, of ``dtype``, unless the condition
+    equals ``kept``. Without a ``term`` the mask is a floor: lower scores become ``fill``. ``fill`` is given after all
+    later scales.
     """
 
     term: Expr | None
@@ -52,15 +54,15 @@ class Mask(NamedTuple):
 
     @property
     def lifts(self) -> bool:
-        """True if hidden scores are a finite number after it."""
+        """True if it replaces hidden scores by a finite number."""
         return self.fill is not None and self.fill > -np.inf
 
 
 class Scores(NamedTuple):
-    """The steps on scores whose axes are ``groups``, up to the softmax.
+    """The steps on scores with axes ``groups``, up to the softmax.
 
-    They are multiplied by ``factors``, tensors with the axes that the scores have there, and by ``scale``, become
-    ``cap * tanh(scores / cap)`` if there is a ``tangent``, and go under ``masks``, the first first.
+    The scores are multiplied by ``factors``, tensors with the axes that the scores have at that point, and by
+    ``scale``. They become ``cap * tanh(scores / cap)`` if there is a ``tangent``. Then ``masks`` are applied, in order.
     """
 
     groups: Groups
@@ -72,7 +74,7 @@ class Scores(NamedTuple):
 
 
 class ScoreProduct(NamedTuple):
-    """Queries times keys: ``rows`` have the queries only, and ``size`` is the axis that they are summed along."""
+    """Queries times keys: only the queries have the axis ``rows``; the product is summed along the axis ``size``."""
 
     query: View
     keys: View
@@ -100,14 +102,14 @@ _tangent = is_op("relax.tanh")(_below)
 _step = (_view | _by_tensor | _plus | _minus | _where | _where_not | _floor | _tangent | _cast).users(1)
 _core = wildcard()
 _SCORES: Final = chain(_step, until=_core)
-"""Steps over the product of queries and keys. Several of these, and either operand, may fit one value."""
+"""The steps on the product of queries and keys. Several steps, and either operand, may match one value."""
 
 
 def read_scores(value: Expr, groups: Groups, columns: AxisGroup, bindings: Bindings) -> tuple[Scores, ScoreProduct]:
-    """``value``, whose axes are ``groups``, taken apart; raises `NoAttention` where it cannot be.
+    """The steps of ``value``, whose axes are ``groups``, and its product; raises `NoAttention` for any other value.
 
-    ``columns`` are the axes of the keys. Nothing but the next step may use a step. A sum of two products is read with
-    the first one as the scores. Cost: the values that are used by nothing but ``value``.
+    ``columns`` are the axes of the keys. A step may be used only by the next one. In a sum of two products, the first
+    one is read as the scores. Cost: the values that only ``value`` uses.
     """
     deepest, why = -1, NoAttention()
     for found in bindings.matches(_SCORES, value):
@@ -129,7 +131,7 @@ def _neither(var: Var, bindings: Bindings) -> NoAttention:
 
 
 def _below_step(link: Mapping[Any, Any], scores: Scores, bindings: Bindings) -> Scores:
-    """``scores``, whose axes are those of ``link``, a match of `_step`, with that step read, too."""
+    """``scores``, whose axes are those of ``link``, a match of `_step`, extended by the step in ``link``."""
     outer, inner, groups, scale = link[_step], link[_below], scores.groups, scores.scale
     dtype, other = dtype_of(inner), link.get(_other, inner)
     is_kept = dtype == dtype_of(outer) or (dtype in HALF and dtype_of(outer) == "float32")
@@ -155,7 +157,7 @@ def _below_step(link: Mapping[Any, Any], scores: Scores, bindings: Bindings) -> 
 
 
 def _mask_of(link: Mapping[Any, Any], other: Expr, scores: Scores, bindings: Bindings) -> Mask | None:
-    """``link`` as a mask with the operand ``other``; None if it is none."""
+    """``link`` as a mask with the operand ``other``; None if it is not a mask."""
     groups, scale = scores.groups, scores.scale
     if _plus in link or _minus in link:
         term = other if _plus in link else ops.negative(other)
@@ -166,13 +168,13 @@ def _mask_of(link: Mapping[Any, Any], other: Expr, scores: Scores, bindings: Bin
     if _condition in link:
         return Mask(link[_condition], groups, scale, float(number) * scale, dtype_of(other), _where in link)
     highest = uniform_of(link[_highest], bindings) if _highest in link else float("inf")
-    # A floor so low, and a ceiling so high, change no score.
+    # A floor this low, and a ceiling this high, change no score.
     changes_none = number <= AS_GOOD_AS_INFINITE and highest is not None and highest >= -AS_GOOD_AS_INFINITE
     return Mask(None, groups, scale, float(number) * scale) if changes_none else None
 
 
 def _queries_and_keys(var: Expr, groups: Groups, columns: AxisGroup, bindings: Bindings) -> ScoreProduct:
-    """The product ``var``, whose axes are ``groups``, as one of queries and keys, which have the axis ``columns``."""
+    """The product ``var``, with axes ``groups``, as one of queries and keys; the keys have the axis ``columns``."""
     if not isinstance(var, Var) or var not in bindings:
         raise NoAttention("the scores are no product of queries and keys in the same block")
     if bindings.is_output(var) or len(bindings.users_of(var)) != 1:
@@ -199,16 +201,18 @@ def _queries_and_keys(var: Expr, groups: Groups, columns: AxisGroup, bindings: B
 def bias_of(
     masks: Sequence[Mask], layout: HeadLayout, bindings: Bindings, finite: FiniteValues
 ) -> tuple[Expr | None, str | None, str | None]:
-    """The bias that ``masks`` add to scaled scores, the causal mask, and the result of a query that sees no key.
+    """The bias that ``masks`` add to scaled scores, the causal mask, and a doubt that each query sees a key.
 
-    Raises `NoAttention` where they are no masks.
+    The doubt is a reason why a query may see no key, with the effect; None if every query sees one. Raises
+    `NoAttention` if ``masks`` are not masks.
     """
     bias, causal = None, None
-    doubts: list[str] = []  # of each mask that hides for good, why it may hide all keys; "" where it certainly does not
+    doubts: list[str] = []  # for each mask that hides by infinity: why it may hide all keys, or "" if it cannot
     alone = sum(mask.term is not None for mask in masks) == 1
     for at, mask in enumerate(masks):
         if mask.term is None:
-            # So low a floor changes no score; it lifts what was hidden to a finite number, and so the whole row.
+            # A floor this low changes no score. It replaces infinities by a finite number, and so removes the doubt for
+            # the row.
             if bias is not None and mask.lifts and not finite.holds(bias, bindings):
                 bias, doubts = ops.maximum(bias, const(mask.fill, dtype_of(bias))), []
             continue
@@ -218,7 +222,8 @@ def bias_of(
         added = known if known is None or mask.fill is None else np.where(known == mask.kept, 0.0, mask.fill)
         if added is not None and not added.any():
             continue
-        # What is lifted later is lifted in the whole row, of which a triangle hides a part.
+        # A later mask that replaces hidden scores by a finite number does so for the whole row, including a triangle's
+        # part.
         is_final = alone or not any(one.lifts for one in masks[at + 1 :])
         sizes = [size_of(layout.rows), size_of(layout.columns)]
         triangle = None if added is None or not is_final else causal_kind(added, sizes, alone=alone)
@@ -228,7 +233,7 @@ def bias_of(
             continue
         mask = _lowered(mask, masks, masks[at + 1 :])
         bias = _with(mask, placed.written(), bias)
-        # What leaves the differences of scores, or is as low as its sum with a score, hides nothing for good.
+        # A mask that keeps the differences of scores, or whose number absorbs a score, does not hide all keys for good.
         is_low = -np.inf < (mask.fill or 0.0) <= AS_GOOD_AS_INFINITE and mask.dtype not in HALF
         if not (is_low or (mask.fill is None and finite.holds(term, bindings))):
             if mask.factor < 0:
@@ -240,7 +245,7 @@ def bias_of(
 
 
 def _lowered(mask: Mask, masks: Sequence[Mask], later: Sequence[Mask]) -> Mask:
-    """``mask`` with a number beside which no score shows, where all that are hidden are to be the same anyway."""
+    """``mask`` with a number so low that no score matters next to it, if all hidden scores are to be equal anyway."""
     if mask.fill is None:
         return mask
     if not mask.fill <= _HIDES:
@@ -250,7 +255,7 @@ def _lowered(mask: Mask, masks: Sequence[Mask], later: Sequence[Mask]) -> Mask:
 
 
 def _with(mask: Mask, term: Expr, bias: Expr | None) -> Expr:
-    """``bias`` after ``mask``, whose ``term`` is in its place; in the dtype that scores have there."""
+    """``bias`` combined with ``mask``, whose ``term`` is already placed; in the dtype of the scores at this point."""
     dtype = dtype_of(term) if mask.fill is None else mask.dtype
     if bias is not None and dtype is not None and dtype != dtype_of(bias):
         bias = ops.astype(bias, dtype)
@@ -262,7 +267,7 @@ def _with(mask: Mask, term: Expr, bias: Expr | None) -> Expr:
 
 
 def _doubt(mask: Mask, term: Expr, added: np.ndarray[Any, Any] | None) -> str:
-    """The reason why ``mask`` may hide all keys from a query, and the result then; "" if it hides keys, but not all."""
+    """The reason why ``mask`` may hide all keys from a query, and the effect; "" if it certainly leaves some."""
     effect = _OTHER_MEAN if mask.lifts else _NO_NUMBER
     if added is not None:
         hidden = np.isneginf(added) if mask.fill is None else added != 0

@@ -1,7 +1,7 @@
 """Programs in few bits: products and convolutions on bytes, weights in 8 or 4 bits.
 
-Each pass is a few rules over one pattern for the layers that it is about (`layers`); what becomes of the numbers is
-in `weights`. None of them is part of a level: values change by more than rounding, so they are asked for.
+Each pass is a few rules over one pattern of its layers (`layers`); `weights` computes the codes. None of the passes is
+part of a level: values change by more than rounding, so users must ask for them.
 """
 
 from .attention import OpenAttention, has_attention

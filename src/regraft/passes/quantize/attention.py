@@ -1,4 +1,4 @@
-"""OpenAttention: attention as the two products that it is made of, so that these can be computed on bytes."""
+"""OpenAttention: attention written as two products, so that these can be computed on bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ with PatternContext() as _ATTENTION:
 
 
 def has_attention(function: Function) -> bool:
-    """True if ``function`` has attention as one operator."""
+    """True if ``function`` has an attention as one operator."""
     return any(is_call_of(binding.value, kind) for binding in iter_bindings(function) for kind in _KINDS)
 
 
@@ -54,9 +54,9 @@ def _opened(call: Call, bias: Expr | None) -> Expr | Decline:
 def OpenAttention() -> Pass:
     """Write attention as products, scores and a softmax, for `Quantize` with ``attention``.
 
-    Left, with the reason in `report`, is attention with a causal mask, with heads that share keys, with a bias that may
-    be infinite (a query that sees no key gives zeros), and what is not float32. Guarantees: the same values but for
-    rounding. Cost: linear.
+    Attention is left unchanged, with the reason in `report`, if it has a causal mask, heads that share keys, or a bias
+    that may be infinite (a query that sees no key gives zeros), or if it is not float32. Guarantees: the same values up
+    to rounding. Cost: linear.
     """
 
     def transform(function: Function, _module: IRModule, context: PassContext) -> Function:

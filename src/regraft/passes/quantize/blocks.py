@@ -1,4 +1,4 @@
-"""QuantizeWeights: weights stored in 8 or 4 bits, in blocks with a scale each, and nothing else changed."""
+"""QuantizeWeights: store weights in 8 or 4 bits, in blocks with one scale each; nothing else changes."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ class _Stored(NamedTuple):
 
 
 class _BlockQuantization:
-    """The state of a run of the pass, and the rewriters of its rules.
+    """The state of one run of the pass, and the rewriters of its rules.
 
-    A tensor that stands in several places, such as a table that words are looked up in and that the last product reads
-    turned, is stored once.
+    A tensor with several uses is stored once, such as an embedding table that the last product reads transposed.
     """
 
     def __init__(
@@ -68,15 +67,15 @@ class _BlockQuantization:
         self._stored: Final[dict[tuple[int, bool, int], _Stored]] = {}
 
     def rules(self) -> RuleSet:
-        """Products first, then look-ups in tables."""
+        """The rules: products first, then look-ups in tables."""
         return RuleSet(
             [Rule(PRODUCT, self._product, "quantize_weights"), Rule(_LOOKUP, self._lookup, "quantize_table")]
         )
 
     def _store(self, var: Var, constant: Constant, *, is_turned: bool, weights: np.ndarray) -> _Stored | Decline:
-        """``weights`` (rows, columns), which ``constant`` is, or is the transpose of, for the layer ``var``.
+        """``weights`` (rows, columns) of the layer ``var``, stored; ``constant`` is the weights or their transpose.
 
-        In 8 bits where 4 err by too much, and not at all where these do, too.
+        If 4 bits err too much, 8 bits are used; if these err too much as well, the weights are not stored.
         """
         widths = (8,) if var.name_hint in self._wide else (self._bits, 8) if self._most_error else (self._bits,)
         problem: Decline | None = None
@@ -108,7 +107,7 @@ class _BlockQuantization:
         return {layer.var: ops.matmul_blocks(*operands, bits=stored.bits, block_size=self._block)}
 
     def _too_far(self, var: Var, weights: np.ndarray, stored: _Stored) -> Decline | None:
-        """The reason why the layer is left, where its own error is to be looked at and is too large."""
+        """The reason to leave the layer, if its own error is to be checked and is too large; None otherwise."""
         if self._most_error is None:
             return None
         error = block_error(weights, stored.codes.data.numpy(), stored.scales.data.numpy(), stored.zeros, stored.bits)
@@ -140,11 +139,11 @@ class _BlockQuantization:
         return {var: ops.strided_slice(whole, [len(ty.shape)], [0], [width])}
 
     def _whole_rows(self, stored: _Stored, places: Expr, call: Call, ty: TensorType) -> Expr:
-        """The rows of a table at ``places``, of type ``ty``, with the last block filled up."""
+        """The rows of a table at ``places``, of type ``ty``, with the last block padded."""
         assert ty.shape is not None
         sizes = [*ty.shape, stored.codes.data.shape[1] * self._block]
         if self._one_lookup:
-            # The codes are those that the last product reads, so a shared table lies in memory once.
+            # These are the codes that the last product reads, so a shared table is in memory once.
             scales = ops.reshape(stored.scales, [*stored.scales.data.shape, 1])
             axes = {"bits": stored.bits, "block_size": self._block, "gather_axis": 0, "quantize_axis": 2}
             found = Op.get("com.microsoft.GatherBlockQuantized")(stored.codes, places, scales, **axes)
@@ -177,27 +176,25 @@ def QuantizeWeights(
     errors: MutableMapping[str, float] | None = None,
     wide: MutableSet[str] | None = None,
 ) -> Pass:
-    """Store the weights of float32 products, and tables that rows are looked up in, in ``bits`` bits, 8 or 4.
+    """Store the weights of float32 products, and tables whose rows are looked up, in ``bits`` bits, 8 or 4.
 
-    They lie in blocks of ``block`` numbers of a column, with one scale each. ``x @ w`` becomes ``matmul_blocks``; a
-    ``take`` of rows takes their codes and scales. A table that is also the last product's weights, turned, is stored
-    once for both. With 4 bits the scale of each block is the one, of a few, that errs the least. ``keep`` names
-    bindings that stay as they are; those of weights of fewer than ``least`` numbers stay, too.
+    They are stored in blocks of ``block`` numbers of a column, with one scale each. ``x @ w`` becomes
+    ``matmul_blocks``; a ``take`` of rows takes their codes and scales. A table that is also the last product's weights,
+    transposed, is stored once for both. With 4 bits each block gets the scale, out of a few, with the smallest error.
+    ``keep`` names bindings that stay as they are. Weights with fewer than ``least`` numbers stay, too.
 
-    ``asymmetric``: each block has a code of its own for 0, so that weights that are mostly of one sign use all codes.
-
+    ``asymmetric``: each block has its own code for 0, so that weights of mostly one sign use all codes.
     ``one_lookup``: a ``take`` of rows becomes ONNX Runtime's ``GatherBlockQuantized`` on the same codes, one operator
-    in place of eight; OpenVINO does not have it. Not for ``asymmetric``.
+    instead of eight; OpenVINO does not have it. Not available with ``asymmetric``.
+    ``most_error``: a product stays if the error of its result, for a random left operand, is larger than this part of
+    its largest magnitude. ``errors`` receives the errors by the names of bindings. This judges a model that cannot be
+    run. With 4 bits, a product whose error is too large gets 8 bits if these suffice.
+    ``wide``: names of bindings whose weights take 8 bits; those that ``most_error`` gives 8 bits are added to it.
 
-    ``most_error``: a product stays whose result, on a random left side, errs by more, as a part of its largest
-    magnitude; ``errors`` takes what was found, by the names of bindings. So a model is judged that cannot be run. What
-    errs by more in 4 bits has 8 if these suffice.
-
-    ``wide``: names of bindings whose weights take 8 bits; those that ``most_error`` gives 8 are added to it.
-
-    This is for models that wait for memory: a decoder that makes one token after another. On many rows it gains little.
-    ONNX Runtime and OpenVINO run it fast. Needs: weights as constants. Guarantees: dtypes and shapes as before. Values
-    change by less than 1 % (8 bits) or some percent (4 bits). Cost: linear in the weights, each of which is read once.
+    This is for models that are limited by memory bandwidth: a decoder that produces one token after another. On many
+    rows it gains little. ONNX Runtime and OpenVINO run it fast. Needs: weights as constants. Guarantees: the same
+    dtypes and shapes. Values change by less than 1 % (8 bits) or some percent (4 bits). Cost: linear in the weights,
+    each of which is read once.
     """
     if bits not in (4, 8):
         raise PassError(f"QuantizeWeights: bits={bits}; expected 8 or 4")

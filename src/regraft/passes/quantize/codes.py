@@ -1,4 +1,4 @@
-"""Values in bytes and back, by the range that samples gave."""
+"""Values quantized to bytes and dequantized again, by the ranges found on samples."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .weights import largest_code
 
 
 class SeenRange(NamedTuple):
-    """The least and the greatest value that was seen."""
+    """The smallest and the largest value that was seen."""
 
     least: float
     greatest: float
 
     def joined(self, other: SeenRange) -> SeenRange:
-        """The range that holds the values of both."""
+        """The range that contains both ranges."""
         return SeenRange(min(self.least, other.least), max(self.greatest, other.greatest))
 
 

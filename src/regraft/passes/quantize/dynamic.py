@@ -1,4 +1,4 @@
-"""QuantizeDynamic: products with weights in bytes, with the range of the other side taken as the program runs."""
+"""QuantizeDynamic: products with weights in bytes; the range of the other operand is found as the program runs."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from .weights import WeightCodes, per_channel
 
 
 def _in_bytes(layer: Product, codes: WeightCodes) -> Expr:
-    """The product from bytes: sums in int32, then one scale for each column."""
+    """The product computed on bytes: sums in int32, then one scale for each column."""
     weights = per_channel(layer.weights(), 1, codes)
     values = Constant(TensorData(weights.values, None, layer.sources))
     quantized = ops.dynamic_quantize(layer.data)
     data, scale, zero_point = (TupleGetItem(quantized, index) for index in range(3))
     summed = ops.matmul_integer(data, values, zero_point, const(weights.zero))
-    # The scales are multiplied with each other first: so ONNX Runtime takes all of this in one kernel.
+    # The scales are multiplied with each other first: ONNX Runtime then computes all of this in one kernel.
     return ops.multiply(ops.astype(summed, "float32"), ops.multiply(scale, const(weights.scales)))
 
 
 def QuantizeDynamic(keep: Collection[str] = (), least: int = 4096, bits: int = 8, *, unsigned: bool = False) -> Pass:
     """Compute float32 products with constant weights in bytes.
 
-    Each ``x @ w`` becomes ``dynamic_quantize(x)`` and ``matmul_integer`` with ``w`` in int8, one scale for each column.
-    The range of ``x`` is taken from its values as the program runs, so no samples are needed. ``keep`` names bindings
-    that stay as they are; products with weights of fewer than ``least`` numbers stay, too. ``bits`` and
-    ``unsigned``: the form of the weights, as in `WeightCodes`.
+    Each ``x @ w`` becomes ``dynamic_quantize(x)`` and ``matmul_integer`` with ``w`` in int8, with one scale for each
+    column. The range of ``x`` is found as the program runs, so no samples are needed. ``keep`` names bindings that stay
+    as they are. Products with weights of fewer than ``least`` numbers stay, too. ``bits`` and ``unsigned`` are the form
+    of the weights, as in `WeightCodes`.
 
-    Needs: weights as constants (`BindParams`). Guarantees: dtypes and shapes as before. Values change by about 1 % of
-    the largest, more where a few values are much larger than the others; so this is never done by default. Weights take
-    a quarter of the bytes. Fast on ONNX Runtime where the processor multiplies bytes (VNNI, AMX). Cost: linear in the
+    Needs: weights as constants (`BindParams`). Guarantees: the same dtypes and shapes. Values change by about 1 % of
+    the largest, more if a few values are much larger than the others; so this is never done by default. Weights take a
+    quarter of the bytes. Fast on ONNX Runtime if the processor multiplies bytes (VNNI, AMX). Cost: linear in the
     weights, each of which is read once.
     """
     kept, codes = frozenset(keep), WeightCodes(bits, unsigned)

@@ -1,6 +1,6 @@
-"""The layers that quantization is about: products with constant weights, found by one pattern.
+"""The layers that are quantized: products with constant weights, found by one pattern.
 
-All passes of this room read layers here, so that they name and count the same ones.
+All passes of this package find layers here, so that they name and count the same ones.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ...rewrite import Bindings, Decline, decline
 CONVOLUTIONS: Final[tuple[str, ...]] = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 TRANSPOSED: Final[tuple[str, ...]] = tuple(f"{name}_transpose" for name in CONVOLUTIONS)
 ACTIVATIONS: Final = ("relax.nn.relu", "relax.nn.relu6", "relax.clip")
-"""The activations that the kernel of a convolution computes with it."""
+"""The activations that a convolution's kernel can compute together with it."""
 
 KEPT: Final = "it stays in the precision that it has, as asked"
-"""Why a layer that was named is left."""
+"""The reason why a layer in ``keep`` is left unchanged."""
 
 with PatternContext() as PRODUCT:
     _data, _weights = wildcard(), is_const()
@@ -33,7 +33,7 @@ with PatternContext() as PRODUCT:
 
 
 class Product(NamedTuple):
-    """``data @ weights``, bound to ``var``; weights of two axes, turned if ``axes`` says so."""
+    """``data @ weights``, bound to ``var``; ``constant`` is the weights, or their transpose if ``is_turned``."""
 
     var: Var
     data: Expr
@@ -42,17 +42,17 @@ class Product(NamedTuple):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The names of the source model's tensors that the weights are, or are made of."""
+        """The names of the source model's tensors that the weights are, or are computed from."""
         return sources_of(self.constant)
 
     def weights(self) -> np.ndarray:
-        """The weights, of shape (k, m); what has to be read from a file for them is not kept."""
+        """The weights, of shape (k, m). If they are read from a file, the numbers are not kept in memory."""
         array = self.constant.data.read()
         return array.T if self.is_turned else array
 
 
 def product_of(matchings: dict[Any, Any], bindings: Bindings, keep: Collection[str], least: int) -> Product | Decline:
-    """The layer that `PRODUCT` matched, or why it is none: it is to be kept, or too small, or no float32."""
+    """The layer that `PRODUCT` matched, or the reason not to use it: it is to be kept, too small, or not float32."""
     var = matchings[_matmul]
     call = call_of(bindings, var)
     if var.name_hint in keep:
@@ -76,16 +76,16 @@ def _turns(permuted: Call) -> bool:
 
 
 def measurable(function: Function) -> frozenset[Var]:
-    """The values that are there in each run: parameters, and what the body binds. Those of branches may not be."""
+    """The values that every run computes: parameters and bindings of the body, but no bindings of branches."""
     return frozenset([*function.params, *(binding.var for block in function.body.blocks for binding in block)])
 
 
 def is_float32(expr: Expr) -> bool:
-    """True if ``expr`` is a tensor of float32."""
+    """True if ``expr`` is a float32 tensor."""
     return isinstance(expr.ty, TensorType) and expr.ty.dtype == "float32"
 
 
 def sources_of(constant: Constant) -> tuple[str, ...]:
-    """The names of the source model's tensors that a constant is, or is made of."""
+    """The names of the source model's tensors that a constant is, or is computed from."""
     data = constant.data
     return data.sources if data.name is None else (data.name,)

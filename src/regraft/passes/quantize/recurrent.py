@@ -1,4 +1,4 @@
-"""QuantizeRecurrent: layers of long short-term memory with weights in bytes, in the operator of ONNX Runtime."""
+"""QuantizeRecurrent: LSTM layers with weights in bytes, by ONNX Runtime's operator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ with PatternContext() as _LSTM:
 
 
 def _in_bytes(constant: Constant, form: WeightCodes) -> tuple[Expr, Expr, Expr]:
-    """Weights (ways, 4 * hidden, k) in bytes (ways, k, 4 * hidden), with their scales and zero points."""
+    """Weights (directions, 4 * hidden, k) in bytes (directions, k, 4 * hidden), with their scales and zero points."""
     weights = constant.data.read()
     ways, rows, width = weights.shape
     found = per_channel(weights.reshape(ways * rows, width), 0, form)
@@ -61,14 +61,14 @@ def _operator(call: Call, codes: WeightCodes) -> Expr:
 
 
 def QuantizeRecurrent(keep: Collection[str] = (), least: int = 4096, bits: int = 8, *, unsigned: bool = False) -> Pass:
-    """Compute float32 layers of long short-term memory with constant weights in bytes, on ONNX Runtime.
+    """Compute float32 LSTM layers with constant weights in bytes, on ONNX Runtime.
 
-    Each ``nn.lstm`` becomes ``com.microsoft.DynamicQuantizeLSTM`` with weights in bytes, one scale for each row of a
-    gate. The sequence, and the hidden state of each step, are quantized by their ranges as the program runs, so no
-    samples are needed. ``keep`` names bindings that stay; so do layers of fewer than ``least`` weights. ``bits`` and
-    ``unsigned`` are those of `QuantizeDynamic`. There is no such operator for ``nn.gru`` and ``nn.rnn``, which stay.
+    Each ``nn.lstm`` becomes ``com.microsoft.DynamicQuantizeLSTM`` with weights in bytes, with one scale for each row of
+    a gate. The sequence, and the hidden state of each step, are quantized by ranges found as the program runs, so no
+    samples are needed. ``keep`` names bindings that stay; layers of fewer than ``least`` weights stay, too. ``bits``
+    and ``unsigned`` are as in `QuantizeDynamic`. There is no such operator for ``nn.gru`` and ``nn.rnn``, which stay.
 
-    Needs: weights as constants. Guarantees: dtypes and shapes as before. Values change by 1 to 5 % of the largest, so
+    Needs: weights as constants. Guarantees: the same dtypes and shapes. Values change by 1 to 5 % of the largest, so
     this is never done by default. Weights take a quarter of the bytes. Only ONNX Runtime runs the result fast. Cost:
     linear in the weights, each of which is read once.
     """

@@ -1,7 +1,7 @@
-"""Results of convolutions in bytes, for a runtime whose kernel on bytes gives nothing else.
+"""Results of convolutions in bytes, for a runtime whose convolution on bytes can only return bytes.
 
-ONNX Runtime computes a convolution between quantized values on bytes where its result is quantized too. Where it is
-not, the operands are dequantized again, and the convolution takes as long as in float32.
+ONNX Runtime computes a convolution of quantized values on bytes if its result is quantized, too. Otherwise the operands
+are dequantized first, and the convolution takes as long as in float32.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ with PatternContext() as _ENDS:
 
 
 def results_in_bytes(function: Function, ranges: Ranges) -> list[Rule]:
-    """The rules for ``function``, whose convolutions read bytes already; ``ranges`` are those of `Quantize`."""
+    """The rules for ``function``, whose convolutions already read bytes; ``ranges`` are those of `Quantize`."""
     results = _results(function)
 
     def rewrite(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
@@ -44,7 +44,7 @@ def results_in_bytes(function: Function, ranges: Ranges) -> list[Rule]:
 
 
 def _results(function: Function) -> frozenset[Var]:
-    """The results of convolutions on bytes, with bias and activation, that are read in float32."""
+    """The results of convolutions on bytes, after bias and activation, that are read in float32."""
     users, known, found = users_of(function), known_before_inputs(function), set[Var]()
     made = {binding.var: binding.value for binding in iter_bindings(function)}
     for var, value in made.items():
@@ -60,7 +60,7 @@ def _results(function: Function) -> frozenset[Var]:
 
 
 def _continues(user: Binding, operand: Var, known: Container[Expr]) -> bool:
-    """True for an activation and a bias: a convolution's kernel computes them with it."""
+    """True for an activation or a bias that a convolution's kernel computes together with it."""
     value = user.value
     if is_call_of(value, "relax.add"):
         return all(arg is operand or isinstance(arg, Constant) or arg in known for arg in value.args)

@@ -1,8 +1,8 @@
-"""SmoothOutliers: channels that are much larger than the others are made smaller before they are put on bytes.
+"""SmoothOutliers: scale down channels that are much larger than others, before a tensor is quantized to bytes.
 
-One scale for all of a tensor is too coarse where a few channels are large. A product does not change where its left
-side is divided, channel by channel, by what the rows of its weights are multiplied with: so weights, which have a scale
-for each column, take on a part of the spread (Xiao et al., SmoothQuant, 2022).
+One scale for a whole tensor is too coarse if a few channels are large. A product does not change if its left operand is
+divided, channel by channel, by the factors that the rows of its weights are multiplied with. So a part of the spread
+moves to the weights, which have a scale for each column (Xiao et al., SmoothQuant, 2022).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ..passes import FunctionPass, Pass
 from .layers import PRODUCT, is_float32, measurable, product_of, sources_of
 
 Magnitudes = Mapping[str, np.ndarray]
-"""The largest magnitude of each channel, which is the last axis, by the names of bindings."""
+"""The largest magnitude of each channel (the last axis), by the names of bindings."""
 
 _SPREAD: Final = 6.0
-"""The least ratio of the largest channel to the median, where there is something to smooth."""
+"""The least ratio of the largest channel to the median from which channels are smoothed."""
 _LEAST: Final = 1e-5
 
 with PatternContext() as _SCALED_NORM:
@@ -43,7 +43,7 @@ with PatternContext() as _SCALED_NORM:
 
 
 class _Smoothing:
-    """The state of a run of the pass, and the rewriters of its rules."""
+    """The state of one run of the pass, and the rewriters of its rules."""
 
     def __init__(self, magnitudes: Magnitudes, strength: float, least: int) -> None:
         self._magnitudes: Final = magnitudes
@@ -52,7 +52,7 @@ class _Smoothing:
         self._factors: Final[dict[Var, np.ndarray | None]] = {}
 
     def rules(self) -> RuleSet:
-        """Products first; what divides their left sides goes into a norm, where one stands before."""
+        """The rules: products first; then the division of their left operand is folded into a norm before it."""
         return RuleSet([Rule(PRODUCT, self._product, "smooth_outliers"), Rule(_SCALED_NORM, _into_norm, "scale_norm")])
 
     def _product(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
@@ -71,7 +71,7 @@ class _Smoothing:
         return {layer.var: ops.matmul(smaller, Constant(weights))}
 
     def _factors_of(self, data: Var, weights: np.ndarray, bindings: Bindings) -> np.ndarray | None:
-        """The divisor of each channel of ``data``, for all products that read it; None if it need not be."""
+        """The divisor of each channel of ``data``, for all products that read it; None if no smoothing is needed."""
         sizes = np.asarray(self._magnitudes[data.name_hint], np.float64)
         if sizes.shape != (len(weights),) or not np.isfinite(sizes).all():
             return None
@@ -84,7 +84,7 @@ class _Smoothing:
             if isinstance(right, Constant) and right.data.shape == weights.shape[:1] + right.data.shape[1:]:
                 rows = np.maximum(rows, np.abs(right.data.read()).max(axis=1))
         factors = np.maximum(sizes, _LEAST) ** self._strength / np.maximum(rows, _LEAST) ** (1 - self._strength)
-        # Only their ratios matter; so most channels stay as they are.
+        # Only the ratios of the factors matter. Dividing by the median leaves most channels unchanged.
         return np.maximum(factors / np.median(factors), 1.0)
 
 
@@ -105,7 +105,7 @@ def _times(constant: Constant, factor: Constant) -> Constant:
 
 
 def left_sides(function: Function) -> tuple[Var, ...]:
-    """The values that products with constant weights read, in order, each once; without those inside of branches."""
+    """The values that products with constant weights read, in order, each once; values inside branches are left out."""
     found, there = dict[Var, None](), measurable(function)
     values = {binding.var: binding.value for binding in iter_bindings(function)}
     for value in values.values():
@@ -117,7 +117,7 @@ def left_sides(function: Function) -> tuple[Var, ...]:
 
 
 def with_magnitudes(function: Function, values: Sequence[Var]) -> Function:
-    """``function`` giving the largest magnitude of each channel of ``values`` in place of its results, in order.
+    """``function``, returning the largest magnitude of each channel of ``values``, in order, instead of its results.
 
     The values are parameters, or bound in the body's blocks and not in branches. Cost: linear.
     """
@@ -138,16 +138,17 @@ def with_magnitudes(function: Function, values: Sequence[Var]) -> Function:
 
 
 def SmoothOutliers(magnitudes: Magnitudes, strength: float = 0.5, least: int = 4096) -> Pass:
-    """Move a part of the spread of the channels of products' left sides into their weights.
+    """Move a part of the spread of the channels of products' left operands into their weights.
 
-    ``magnitudes`` says how large each channel was on samples, by the names of bindings (`with_magnitudes` finds out).
-    Where one is 6 times as large as the median, or more, each channel is divided by ``size ** strength / row ** (1 -
-    strength)``, in proportion, ``row`` being the largest weight that it meets; the rows of the weights are multiplied
-    by the same. Products of one left side share its factors; they go into a norm before, where nothing else reads it.
-    To be run before bytes are chosen (`QuantizeDynamic`, `Quantize`).
+    ``magnitudes`` gives the size of each channel on samples, by the names of bindings (`with_magnitudes` measures it).
+    If the largest channel is at least 6 times as large as the median, each channel is divided by a number in proportion
+    to ``size ** strength / row ** (1 - strength)``, in which ``row`` is the largest weight that the channel is
+    multiplied by. The rows of the weights are multiplied by the same numbers. Products with one left operand share its
+    factors. The factors go into a norm before the product if nothing else reads the norm. Run this before quantizing to
+    bytes (`QuantizeDynamic`, `Quantize`).
 
-    Needs: weights as constants. Guarantees: the same values but for rounding. Raises `PassError` for a ``strength``
-    that is not between 0 and 1. Cost: linear in the weights.
+    Needs: weights as constants. Guarantees: the same values up to rounding. Raises `PassError` for a ``strength`` that
+    is not between 0 and 1. Cost: linear in the weights.
     """
     if not 0 <= strength <= 1:
         raise PassError(f"SmoothOutliers: strength={strength}; expected a number from 0 to 1")

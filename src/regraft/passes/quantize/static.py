@@ -1,7 +1,7 @@
-"""Quantize: convolutions, products and what lies between them on bytes, with ranges that samples gave.
+"""Quantize: compute convolutions, products and the operators between them on bytes, with ranges found on samples.
 
-The form is the one that runtimes read: each value that is computed with in bytes is quantized and dequantized again
-where it is read, and so are the weights; the runtime takes an operator between the two as one on bytes.
+The form is the one that runtimes read. Each value that is used in bytes is quantized and dequantized again where it is
+read, and so are the weights. The runtime takes an operator between the two as an operator on bytes.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from .weights import WeightCodes, per_channel
 _LAYERS: Final = (*CONVOLUTIONS, *TRANSPOSED, "relax.matmul")
 _POOLS: Final = ("relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d", "relax.mean")
 _FOLLOWING: Final = ("relax.add", "relax.multiply", *_POOLS)
-"""Values that are computed in bytes between convolutions, where all that it reads comes from them."""
+"""Operators that are computed in bytes between convolutions, if all their operands come from convolutions."""
 
 _BY_TABLE: Final = ("relax.sigmoid", "relax.nn.leakyrelu")
-"""Operators that ONNX Runtime alone has on bytes: it looks 256 results up."""
+"""Operators that only ONNX Runtime has on bytes: it looks up one of 256 results."""
 
 _SWISH: Final = "relax.nn.silu"
 
 _IN_FLOAT32: Final = ("relax.nn.hardswish", "relax.nn.hardsigmoid")
-"""Operators that ONNX Runtime computes in float32 between bytes. After elu, prelu and gelu bytes gained nothing."""
+"""Operators that ONNX Runtime computes in float32 between bytes. After elu, prelu and gelu, bytes gained nothing."""
 
 _ON_ONNX_RUNTIME: Final = (*_BY_TABLE, _SWISH, *_IN_FLOAT32)
 
@@ -69,10 +69,10 @@ _PASSING: Final = (
     "relax.strided_slice",
     "relax.split",
 )
-"""Operators whose results lie in the range of their operand, so that these keep its scale."""
+"""Operators whose results have the range of their operand, so that they keep its scale."""
 
 _EXTREMA: Final = ("relax.max", "relax.min")
-"""Operators that OpenVINO moves scales of bytes over wrongly: a product in bytes after one erred by a half."""
+"""Operators that OpenVINO moves scales of bytes across wrongly: a product in bytes after one was off by a half."""
 
 with PatternContext() as _CONVOLUTION:
     _data, _weights = wildcard(), is_const()
@@ -113,10 +113,10 @@ _quantized = is_op("relax.quantize")(_relu | _relu6 | _clip, _scale, _zero_point
 
 
 def image_values(function: Function, keep: Collection[str] = (), *, results: bool = False) -> frozenset[Var]:
-    """The values of ``function`` that are computed from convolutions by what runtimes have on bytes.
+    """The values of ``function`` that are computed from convolutions by operators that runtimes have on bytes.
 
-    ``keep`` names convolutions that stay in float32, so that what follows them does, too. ``results``: by what ONNX
-    Runtime has on bytes.
+    ``keep`` names convolutions that stay in float32, so that the operators after them do, too. ``results``: include the
+    operators that only ONNX Runtime has on bytes.
     """
     known, found = known_before_inputs(function), set[Var]()
     following = {*_FOLLOWING, *_PASSING, *ACTIVATIONS, "relax.concat", *(_ON_ONNX_RUNTIME if results else ())}
@@ -133,7 +133,7 @@ def image_values(function: Function, keep: Collection[str] = (), *, results: boo
 
 
 def _read_in_bytes(function: Function, images: Container[Expr]) -> frozenset[Expr]:
-    """The values that are operands in bytes, at once or after operators that only move them."""
+    """The values that are operands in bytes, directly or after operators that only move them."""
     found = set[Expr]()
     for binding in reversed(list(iter_bindings(function))):
         value = binding.value
@@ -147,7 +147,7 @@ def _read_in_bytes(function: Function, images: Container[Expr]) -> frozenset[Exp
 
 
 def _after_extrema(function: Function) -> frozenset[Expr]:
-    """Maxima and minima of float32, and what only moves their elements."""
+    """Maxima and minima, and values that only move their elements."""
     found = set[Expr]()
     for binding in iter_bindings(function):
         value = binding.value
@@ -157,7 +157,7 @@ def _after_extrema(function: Function) -> frozenset[Expr]:
 
 
 def _with_shared(function: Function, ranges: Ranges) -> Ranges:
-    """``ranges`` where what moves elements gives the range of its operand: runtimes then move bytes."""
+    """``ranges``, with the range of the operand for values that only move its elements: runtimes then move bytes."""
     found = dict(ranges)
     for binding in iter_bindings(function):
         value = binding.value
@@ -179,7 +179,7 @@ def _operands(call: Call) -> list[Expr]:
 
 
 class _Bytes:
-    """The state of a run of the pass, and the rewriters of its rules."""
+    """The state of one run of the pass, and the rewriters of its rules."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class _Bytes:
         self._codes = codes
 
     def rules(self) -> RuleSet:
-        """In order: what computes, what lies between, and what bytes make superfluous."""
+        """The rules in order: computation, operators in between, and operators that bytes make superfluous."""
         both = [Rule(_BOTH, self._product_of_values, "quantize_attention")] if self._attention else []
         return RuleSet(
             [
@@ -233,11 +233,11 @@ class _Bytes:
         if isinstance(data, Decline):
             return data
         if is_transposed and self._results:
-            # ONNX Runtime computes it in float32, of values that lie there in bytes.
+            # ONNX Runtime computes it in float32, from values that are stored in bytes.
             return {var: Call(conv.op, (data, weights), conv.attrs)}
         found = self._ranges[matchings[_data].name_hint]
         if is_transposed and found.least < 0:
-            # OpenVINO computes it on bytes only where zero is the code 0.
+            # OpenVINO computes it on bytes only if the code of zero is 0.
             data = in_signed_bytes(matchings[_data], found)
         axis = conv.attrs.kernel_layout.index("O")
         kernel = _weights_in_bytes(weights.data.read(), axis, sources_of(weights), self._codes)
@@ -253,7 +253,7 @@ class _Bytes:
         return {layer.var: ops.matmul(data, _weights_in_bytes(layer.weights(), 1, layer.sources, self._codes))}
 
     def _product_of_values(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-        """A product of two values: unsigned bytes on the left, as weights are on the right."""
+        """A product of two computed values: unsigned bytes on the left, the form of weights on the right."""
         var, left, right = matchings[_values_product], matchings[_left_value], matchings[_right_value]
         if not all(is_float32(one) and isinstance(one, Var) and one not in self._known for one in (left, right)):
             return decline("its sides are no values of float32")
@@ -287,7 +287,7 @@ class _Bytes:
         return decline(KEPT) if var.name_hint in self._keep else self._over_bytes(var, (matchings[_image],), bindings)
 
     def _curve(self, matchings: dict[Any, Any], _bindings: Bindings) -> dict[Var, Expr] | Decline:
-        """A swish as the two steps that ONNX Runtime has on bytes; the first gives no more than its operand's end."""
+        """A swish as the two steps that ONNX Runtime has on bytes; the operand's maximum gives the gate's range."""
         var, data = matchings[_swish], matchings[_swish_data]
         if var not in self._images or var.name_hint in self._keep:
             return decline("what it reads comes from no convolution, or it stays")
@@ -323,14 +323,14 @@ class _Bytes:
         return {var: Call(call.op, (*read, *call.args[len(read) :]), call.attrs)}
 
     def _in_bytes(self, data: Expr) -> Expr | Decline:
-        """``data`` quantized and dequantized again, by the range that samples gave."""
+        """``data`` quantized and dequantized again, with the range found on samples."""
         if data in self._wrong:
             return decline("OpenVINO errs where what it reads in bytes is a maximum or minimum")
         return in_bytes(data, self._ranges.get(data.name_hint) if isinstance(data, Var) else None)
 
 
 def _positions(conv: Call) -> int:
-    """The sizes of the image that a convolution gives, multiplied; unknown ones as 1."""
+    """The product of the sizes of the image that a convolution returns; unknown sizes count as 1."""
     layout, sizes = conv.attrs.out_layout or conv.attrs.data_layout, shape_of(conv)
     return prod(size for axis, size in zip(layout, sizes, strict=False) if axis not in "NC" and isinstance(size, int))
 
@@ -342,7 +342,7 @@ def _weights_in_bytes(weights: np.ndarray, axis: int, sources: tuple[str, ...], 
 
 
 def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
-    """A bias in int32, in the steps of the sums that it is added to, so that runtimes add it before they round."""
+    """A bias in int32, with the scale of the sums that it is added to, so that runtimes add it before they round."""
     layer, bias = matchings[_layer], matchings[_bias]
     call, steps, weight_steps = call_of(bindings, layer), matchings[_steps].data, matchings[_weight_steps].data
     sizes = matchings[_bias_turned].ty.shape if _bias_turned in matchings else bias.data.shape
@@ -369,7 +369,10 @@ def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Ex
 
 
 def _without_limit(expr: Call, matchings: dict[Any, Any]) -> Expr | Decline:
-    """Bytes whose zero point is their least end where a relu does; a clip's upper limit must lie at their greatest."""
+    """A quantization without the relu or clip before it: bytes with zero point 0 already end at 0.
+
+    The upper limit of a clip must not be below the largest value of the bytes.
+    """
     scale, zero_point = (matchings[one].data.numpy() for one in (_scale, _zero_point))
     if expr.attrs.out_dtype != "uint8" or zero_point.any():
         return decline("bytes go below zero, so the limit has an effect")
@@ -387,10 +390,10 @@ _WITHOUT_LIMITS: Final = Rule(_quantized, _without_limit, "leave_limits_to_bytes
 
 
 def observed(function: Function) -> tuple[Var, ...]:
-    """The float32 values whose ranges `Quantize` asks for: what convolutions and products read, what these
-    convolutions give, and what lies between.
+    """The float32 values whose ranges `Quantize` needs.
 
-    In order, each once, without those inside of branches, which no run may compute. Cost: linear.
+    These are the operands of convolutions and products, the results of the convolutions, and the values in between. In
+    order, each once; values inside branches are left out, since a run may not compute them. Cost: linear.
     """
     images, found, there = image_values(function, results=True), dict[Var, None](), measurable(function)
     for binding in iter_bindings(function):
@@ -409,10 +412,10 @@ def observed(function: Function) -> tuple[Var, ...]:
 
 
 def with_ranges(function: Function, observed_values: Sequence[Var]) -> Function:
-    """``function`` giving the least and the greatest of each of ``observed_values`` in place of its results, in order.
+    """``function``, returning the minimum and maximum of each of ``observed_values``, in order, instead of its results.
 
-    Two scalars each, side by side. The values are parameters, or bound in the body's blocks and not in branches.
-    Cost: linear.
+    The results are two scalars for each value, next to each other. The values are parameters, or bound in the body's
+    blocks and not in branches. Cost: linear.
     """
     pending = dict.fromkeys(observed_values)
     results: dict[Var, list[Var]] = {}
@@ -441,24 +444,26 @@ def Quantize(
     results: bool = False,
     unsigned: bool = False,
 ) -> Pass:
-    """Compute convolutions and products with constant weights on bytes, by ranges that samples gave.
+    """Compute convolutions and products with constant weights on bytes, with ranges found on samples.
 
-    What they read is quantized to uint8 (asymmetric, one scale) and dequantized again, weights to bytes (symmetric, one
-    scale for each output channel). So is what sums, products, pools, joins and resizes between convolutions read, so
-    that runtimes stay in bytes from one to the next. A bias becomes int32, in the steps of the sums it is added to.
-    A relu or clip that ends where the bytes do is left out.
-    ``ranges`` says what values lie in, by the names of their bindings (`observed` lists those that are asked for);
-    a layer whose operand has none stays. ``keep`` names bindings that stay; so do products of fewer than ``least``
-    weights, and convolutions that multiply fewer times. ``attention``: products of two computed values, as those of
-    attention are (`OpenAttention`), too: the left side like other values, the right one to the form of the
-    weights. ``bits`` and ``unsigned`` are those of `QuantizeDynamic`. ``results``: the form for ONNX Runtime. What
-    convolutions give is quantized too where float32 is read from it, as their kernels on bytes ask for; so is what
-    swish, sigmoid and leaky relu between them read. A transposed convolution reads bytes and is computed in float32.
-    Otherwise layers that read maxima or minima stay, on which OpenVINO errs.
+    Their operands are quantized to uint8 (asymmetric, one scale) and dequantized again, weights to bytes (symmetric,
+    one scale for each output channel). So are the operands of sums, products, pools, concatenations and resizes between
+    convolutions, so that runtimes stay in bytes from one to the next. A bias becomes int32, with the scale of the sums
+    it is added to. A relu or clip that has no effect on bytes is removed.
 
-    Needs: weights as constants, batch norms folded (`FoldBatchnormToConv2D`). Guarantees: dtypes and shapes as before.
+    ``ranges`` gives the ranges of values, by the names of their bindings (`observed` lists the values that are needed);
+    a layer whose operand has no range stays. ``keep`` names bindings that stay. Products of fewer than ``least``
+    weights stay, too, and so do convolutions with fewer multiplications. ``attention``: products of two computed
+    values, as in attention (`OpenAttention`), are quantized, too: the left operand like other values, the right one in
+    the form of the weights. ``bits`` and ``unsigned`` are as in `QuantizeDynamic`. ``results``: the form for ONNX
+    Runtime. Results of convolutions that are read in float32 are then quantized, too, as their kernels on bytes
+    require, and so are the operands of swish, sigmoid and leaky relu between convolutions. A transposed convolution
+    reads bytes and is computed in float32. Without ``results``, layers that read maxima or minima stay, since OpenVINO
+    computes them wrongly.
+
+    Needs: weights as constants, batch norms folded (`FoldBatchnormToConv2D`). Guarantees: the same dtypes and shapes.
     Values change by about 1 to 6 % of the largest, so this is never done by default. Activations are unsigned: ONNX
-    Runtime's convolutions of signed bytes are as slow as those of float32. Cost: linear in the weights.
+    Runtime's convolutions of signed bytes are as slow as float32. Cost: linear in the weights.
     """
     kept, codes = frozenset(keep), WeightCodes(bits, unsigned)
 

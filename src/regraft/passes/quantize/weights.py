@@ -1,6 +1,6 @@
 """The numbers of weights in few bits: their scales, and their codes.
 
-Plain NumPy; what is done with them is the passes' business.
+Plain NumPy; the passes use the results.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ...ir.tensor_data import numbers_in_bytes, packed
 
 
 class PerChannel(NamedTuple):
-    """Weights in bytes: ``values`` of their shape, and one float32 scale for each index of the kept axis.
+    """Weights in bytes: ``values`` of the same shape, and one float32 of ``scales`` for each index of the kept axis.
 
-    ``zero`` is the value that stands for 0: 0 in int8, 128 in uint8.
+    ``zero`` is the code of 0: 0 in int8, 128 in uint8.
     """
 
     values: np.ndarray
@@ -27,9 +27,9 @@ class PerChannel(NamedTuple):
 class WeightCodes(NamedTuple):
     """The form of weights in bytes.
 
-    With 7 ``bits`` one stays unused, for x86 processors without VNNI or AMX. These sum pairs of products of unsigned
-    and signed bytes in 16 bits, which two products of 8 bits overflow. ``unsigned`` weights are uint8 with 128 for 0.
-    Sums of products of unsigned bytes overflow on no processor.
+    With 7 ``bits`` one bit stays unused, for x86 processors without VNNI or AMX. These processors sum pairs of products
+    of unsigned and signed bytes in 16 bits, which two products of 8 bits overflow. ``unsigned`` weights are uint8 with
+    128 for 0; sums of products of unsigned bytes overflow on no processor.
     """
 
     bits: int = 8
@@ -37,14 +37,14 @@ class WeightCodes(NamedTuple):
 
 
 SIGNED_BYTES: Final = WeightCodes()
-"""Signed weights of 8 bits, the form of most files."""
+"""Signed weights of 8 bits, the form in most files."""
 
 
 def per_channel(weights: np.ndarray, axis: int, codes: WeightCodes = SIGNED_BYTES) -> PerChannel:
     """``weights`` in bytes, symmetric, with one scale for each index along ``axis``.
 
-    ``(values - zero) * scales ≈ weights``. Each number is off by half of its scale at most. Scales of channels that are
-    all zero are 1. Cost: linear.
+    ``(values - zero) * scales ≈ weights``. The error of each number is at most half of its scale. The scale of a
+    channel of zeros is 1. Cost: linear.
     """
     most = largest_code(codes.bits)
     others = tuple(other for other in range(weights.ndim) if other != axis % weights.ndim)
@@ -56,18 +56,19 @@ def per_channel(weights: np.ndarray, axis: int, codes: WeightCodes = SIGNED_BYTE
 
 
 def largest_code(bits: int) -> int:
-    """The largest code of signed bytes of which ``bits`` bits are used; its negative is the least one.
+    """The largest code of signed bytes of which ``bits`` bits are used; the smallest code is its negative.
 
-    With 8 bits, -128 stays unused, so that zero is in the middle. With 7, the sum of two products with unsigned bytes,
-    64 * 255 at most, still fits into 16 bits.
+    With 8 bits, -128 stays unused, so that the codes are symmetric around zero. With 7, the sum of two products with
+    unsigned bytes, each at most 64 * 255, still fits into 16 bits.
     """
     return 127 if bits == 8 else 2 ** (bits - 1)
 
 
 class InBlocks(NamedTuple):
-    """``codes``, uint8 of shape (columns, blocks, bytes of a block), and float32 ``scales`` (columns, blocks).
+    """Quantized weights in blocks.
 
-    ``zeros``, uint8 of shape (columns, blocks), are the codes that stand for 0; None for the middle of the codes.
+    ``codes`` are uint8 of shape (columns, blocks, bytes of a block), ``scales`` float32 of shape (columns, blocks).
+    ``zeros``, uint8 of shape (columns, blocks), are the codes of 0; None for the middle of the codes.
     """
 
     codes: np.ndarray
@@ -76,14 +77,14 @@ class InBlocks(NamedTuple):
 
 
 _ROWS, _COLUMNS = 16, 4096
-"""The rows of a random left side, and the columns of weights that are looked at together."""
+"""The rows of a random left operand, and the number of columns of weights that are examined at a time."""
 
 _SHARES = (1.0, 0.95, 0.9, 0.85, 0.8)
-"""Parts of the full range to try: rounding all numbers finer may cost less than what cutting off the largest does."""
+"""Parts of the full range to try: finer rounding of all numbers may gain more than clipping the largest ones costs."""
 
 
 def _by_block(weights: np.ndarray, size: int) -> np.ndarray:
-    """``weights`` (k, m) as (m, blocks, size), the last block filled up with zeros."""
+    """``weights`` (k, m) as (m, blocks, size), with the last block padded with zeros."""
     rows, columns = weights.shape
     blocks = -(-rows // size)
     padded = np.zeros((columns, blocks * size), np.float32)
@@ -92,14 +93,14 @@ def _by_block(weights: np.ndarray, size: int) -> np.ndarray:
 
 
 def in_blocks(weights: np.ndarray, bits: int, size: int, *, searched: bool = True) -> InBlocks:
-    """``weights`` (k, m), symmetric, in blocks of ``size`` numbers of a column, as `regraft.op.matmul_blocks` reads it.
+    """``weights`` (k, m), symmetric, in blocks of ``size`` numbers of a column, for `regraft.op.matmul_blocks`.
 
-    The last block is filled up with zeros. Where ``searched``, each block takes the scale, of a few, with the least sum
-    of squared errors. Cost: linear, times the scales that are tried.
+    The last block is padded with zeros. If ``searched``, each block gets the scale, out of a few, with the least sum of
+    squared errors. Cost: linear, times the scales that are tried.
     """
     values = _by_block(weights, size)
     half = 2 ** (bits - 1)
-    # The number of largest magnitude takes the code that has no opposite, so that the range is used up.
+    # The number of largest magnitude gets the code that has no opposite, so that the whole range is used.
     at = np.argmax(np.abs(values), axis=2, keepdims=True)
     full = np.take_along_axis(values, at, axis=2) / np.float32(-half)
     full = np.where(full == 0, np.float32(1), full)
@@ -119,9 +120,10 @@ def in_blocks(weights: np.ndarray, bits: int, size: int, *, searched: bool = Tru
 
 
 def in_asymmetric_blocks(weights: np.ndarray, bits: int, size: int) -> InBlocks:
-    """``weights`` (k, m) as `in_blocks` gives them, with a code of its own for 0 in each block.
+    """``weights`` (k, m) in blocks as by `in_blocks`, with a separate code of 0 for each block.
 
-    The codes reach from the least to the greatest number of a block, and to 0. Cost: linear, times the scales tried.
+    The codes cover the range from the smallest to the largest number of a block, including 0. Cost: linear, times the
+    scales that are tried.
     """
     values = _by_block(weights, size)
     most = 2**bits - 1
@@ -146,7 +148,7 @@ def in_asymmetric_blocks(weights: np.ndarray, bits: int, size: int) -> InBlocks:
 def block_error(
     weights: np.ndarray, codes: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, bits: int
 ) -> float:
-    """The distance of ``x @ weights`` (k, m) from that of blocks, as a part of its largest magnitude; ``x`` is random.
+    """The error of ``x @ weights`` (k, m) for weights in blocks, relative to its largest magnitude; ``x`` is random.
 
     Cost: linear in the weights, a few columns at a time.
     """

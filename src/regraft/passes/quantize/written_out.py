@@ -1,6 +1,6 @@
-"""WriteOutQuantized: operators on quantized tensors as what they compute between dequantizing and quantizing.
+"""WriteOutQuantized: write operators on quantized tensors as dequantization, computation and quantization.
 
-ONNX Runtime has kernels for such operators. Other engines know the layers on bytes by a `dequantize` before them and a
+ONNX Runtime has kernels for such operators. Other engines recognize layers on bytes by a `dequantize` before them and a
 `quantize` after them.
 """
 
@@ -50,7 +50,7 @@ _QUANTIZED: Final = frozenset(
     )
 )
 _MOST_CALLS: Final = 3
-"""The most calls, one after another, that the scale of a bias is made of."""
+"""The most nested calls by which the scale of a bias may be computed."""
 _MOST_CHANNELS: Final = 1 << 16
 _CODES: Final = ("int8", "uint8", "int16", "uint16", "int32")
 
@@ -60,7 +60,7 @@ _numbers = is_op("relax.multiply")(is_op("relax.subtract")(_wide, _zero) | _wide
 
 
 def has_quantized_operators(function: Function) -> bool:
-    """True if ``function`` has operators on quantized tensors that `WriteOutQuantized` writes out."""
+    """True if ``function`` has operators on quantized tensors that `WriteOutQuantized` decomposes."""
     return any(isinstance(binding.value, Call) and _is_quantized(binding.value) for binding in iter_bindings(function))
 
 
@@ -100,7 +100,7 @@ def _dequantized(expr: Expr, matchings: dict[DFPattern, Any], bindings: Bindings
 
 
 def _axes(part: np.ndarray, ndim: int) -> list[int]:
-    """The axes of a tensor of ``ndim`` along which ``part`` has more than one number."""
+    """The axes of a tensor of ``ndim`` axes along which ``part`` has more than one number."""
     return [ndim - part.ndim + axis for axis, size in enumerate(part.shape) if size != 1]
 
 
@@ -109,7 +109,7 @@ def _flat(part: np.ndarray) -> np.ndarray:
 
 
 def _known(bindings: Bindings, expr: Expr, depth: int = _MOST_CALLS) -> np.ndarray | None:
-    """The numbers of a constant, or of what a few calls make of constants; None for another value."""
+    """The numbers of a constant, or of a value that a few calls compute from constants; None for another value."""
     found = _constant(bindings, expr, depth)
     return None if found is None else found.data.numpy()
 
@@ -130,11 +130,11 @@ def _constant(bindings: Bindings, expr: Expr, depth: int) -> Constant | None:
 
 
 def WriteOutQuantized() -> Pass:
-    """Write operators on quantized tensors as a `dequantize` of each operand, what they compute, and a `quantize`.
+    """Write operators on quantized tensors as a `dequantize` of each operand, the computation, and a `quantize`.
 
-    These are ``com.microsoft.QLinearAdd`` and its like, and numbers with a known scale that are converted by
-    arithmetic, as `QLinearConv` and `QLinearMatMul` of ONNX are read. Numbers of bytes may be summed up in another
-    order, so that some results go to the next step. What has operands of unknown rank or dtype stays. Cost: linear.
+    These are ``com.microsoft.QLinearAdd`` and similar operators, and dequantization by arithmetic with known scales,
+    which the reader writes for ONNX's `QLinearConv` and `QLinearMatMul`. Codes may be summed in another order, so that
+    some results are one step away. Operators with operands of unknown rank or dtype stay. Cost: linear.
     """
     rules = RuleSet([Rule(_numbers, _dequantized, "dequantize_by_arithmetic")])
     return Sequential([Legalize(_stays), RulePass(rules)], name="WriteOutQuantized")

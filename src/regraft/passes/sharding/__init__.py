@@ -1,7 +1,7 @@
-"""Plans for many devices, found by patterns: which weight is cut along which axis of a mesh.
+"""Plans for many devices, found by patterns: which weight is split along which axis of a mesh.
 
-A mesh is a mapping from the names of its axes to their sizes; `regraft.Mesh` is one. A plan goes from the names of
-weights to specs, as ``shardings=`` of `regraft.build` takes it. Knows patterns and rewriting; nothing of engines.
+A mesh is a mapping from the names of its axes to their sizes; `regraft.Mesh` is one. A plan maps the names of weights
+to specs, as the argument ``shardings=`` of `regraft.build`. Knows patterns and rewriting, but no engines.
 """
 
 from .data_parallel import DataParallel, FullySharded

@@ -1,4 +1,4 @@
-"""Plans that need no pattern: the batch over devices, and every weight over devices."""
+"""Plans that need no pattern: the batch split over devices, and every weight split over devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .plan import ShardingPlan
 
 
 def axis_size(axis: str, mesh: Mapping[str, int] | None) -> int:
-    """The number of devices of ``axis``; 1 where there is no mesh yet. Raises `PassError` when the mesh lacks it."""
+    """The number of devices of ``axis``; 1 without a mesh. Raises `PassError` if the mesh has no such axis."""
     if mesh is None:
         return 1
     if axis not in mesh:
@@ -27,8 +27,8 @@ def axis_size(axis: str, mesh: Mapping[str, int] | None) -> int:
 class DataParallel:
     """Specs for the inputs of a program: axis 0, the batch, over ``axis``; for ``inputs=`` of `regraft.build`.
 
-    Inputs are the parameters of ``function`` that are no weights (before ``num_input``, if it has that attribute).
-    With a ``mesh``, inputs whose batch does not divide are left, and ``reasons`` says so.
+    Inputs are the parameters of ``function`` that are not weights (before ``num_input``, if it has that attribute).
+    With a ``mesh``, inputs whose batch is not divisible are left out, and ``reasons`` names them.
     """
 
     def __init__(self, axis: str = "data", mesh: Mapping[str, int] | None = None, function: str = "main") -> None:
@@ -56,11 +56,11 @@ class DataParallel:
 
 
 class FullySharded:
-    """Every weight cut over ``axis``, along its longest axis that divides: each device keeps 1/n of all weights.
+    """A plan that splits every weight over ``axis``, along its longest divisible axis.
 
-    A weight is gathered when it is used, which costs traffic and saves memory: after Rajbhandari et al., "ZeRO" (2020).
-    ``least`` is the number of elements from which it is worth it; smaller weights stay whole, as do those with no axis
-    that divides, and ``reasons`` names the latter.
+    Each device keeps 1/n of all weights. A weight is gathered when it is used, which costs traffic and saves memory:
+    after Rajbhandari et al., "ZeRO" (2020). Weights of fewer than ``least`` elements stay whole. Weights with no
+    divisible axis stay whole, too, and ``reasons`` names them.
     """
 
     def __init__(self, axis: str = "data", mesh: Mapping[str, int] | None = None, least: int = 1024) -> None:
@@ -69,7 +69,7 @@ class FullySharded:
         self.least = least
 
     def __call__(self, module: IRModule) -> ShardingPlan:
-        """The specs of all weights of ``module``. Raises `PassError` for an axis that the mesh lacks."""
+        """The specs of all weights of ``module``. Raises `PassError` for an axis that the mesh does not have."""
         ways = axis_size(self.axis, self.mesh)
         plan = ShardingPlan()
         for name, dims in _weights(module):
@@ -89,7 +89,7 @@ class FullySharded:
 
 
 def _weights(module: IRModule) -> Iterator[tuple[str, tuple[Dim, ...]]]:
-    """Names and sizes of the constants with names, and of the parameters that are weights."""
+    """The names and sizes of named constants, and of parameters that are weights."""
     for function in module.functions.values():
         yield from _weights_of(function)
 

@@ -1,8 +1,8 @@
-"""Rules that give heads an axis of their own where a program has them on one axis with the batch.
+"""Rules that give heads an axis of their own, if a program has heads and batch on one axis.
 
-Attention is often written over matrices in a row: batch and heads become one axis before the products, and are two
-again after them. Which heads lie on which device cannot be said of such an axis. So the ``reshape`` that merges the
-two goes below the operators that work on the axes after them, until it meets the one that takes them apart.
+Attention is often written over stacks of matrices: batch and heads are merged into one axis before the products, and
+split again after them. A merged axis cannot be split over devices by heads. So the ``reshape`` that merges the axes is
+moved down, past operators that work on the later axes, until it meets the reshape that splits them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _ELEMENTWISE: Final = ("add", "subtract", "multiply", "divide")
 
 
 class _MergedAxes(NamedTuple):
-    """A ``reshape`` of ``source`` that makes its first two axes, of sizes ``apart``, one of size ``merged``."""
+    """A ``reshape`` of ``source`` that merges its first two axes, of sizes ``apart``, into one of size ``merged``."""
 
     source: Expr
     apart: tuple[Dim, Dim]
     merged: Dim
 
     def upon(self, value: Expr) -> Expr:
-        """``value``, whose first axes are the two, with one in their place."""
+        """``value`` with its first two axes merged."""
         return ops.reshape(value, ShapeExpr([self.merged, *(stated_shape(value) or ())[2:]]))
 
     def of(self, other: Expr) -> Expr | None:
-        """``other``, which stands beside what is merged in an elementwise operator, as it stands beside the source."""
+        """``other``, the second operand of an elementwise operator, adapted to ``source``; None if not possible."""
         shape, rank = stated_shape(other), len(stated_shape(self.source) or ())
         if shape is None or len(shape) >= rank:
             return None
@@ -46,7 +46,7 @@ class _MergedAxes(NamedTuple):
 
 
 def _merge(reshaped: Call) -> _MergedAxes | None:
-    """The axes that a ``reshape`` merges; None where it does something else."""
+    """The axes that a ``reshape`` merges; None if it does something else."""
     before, after = stated_shape(reshaped.args[0]), stated_shape(reshaped)
     if before is None or after is None or len(before) != len(after) + 1 or len(after) < 2:
         return None
@@ -59,7 +59,7 @@ _Write = Callable[[Call, list[_MergedAxes], Any], "Expr | None"]
 
 
 def _rule(name: str, pattern: DFPattern, reshaped: list[DFPattern], write: _Write) -> Rule:
-    """A rule for ``pattern``: each of ``reshaped`` merges the same two axes, and ``write`` keeps them apart."""
+    """A rule for ``pattern``: each of ``reshaped`` merges the same two axes, and ``write`` keeps them separate."""
 
     def rewrite(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         merges = [_merge(matchings[part]) for part in reshaped if part in matchings]
@@ -107,7 +107,7 @@ def _elementwise() -> Rule:
 
 
 def _back() -> Rule:
-    """The ``reshape`` that takes the axes apart again, straight after they were made one."""
+    """A rule that removes a ``reshape`` that splits the axes right after they were merged."""
     source = wildcard()
     reshaped = is_op("relax.reshape")(source, wildcard())
 
@@ -121,4 +121,4 @@ def _back() -> Rule:
 
 
 HEADS_APART: Final = RuleSet([_back(), _product(), _transpose(), _elementwise()])
-"""To be applied together, until nothing is left to do."""
+"""The rules, to be applied together until nothing changes."""

@@ -20,7 +20,7 @@ with PatternContext() as _sums:
 
 
 def _is_part_of_sum(var: Var, bindings: Bindings) -> bool:
-    """True if ``var`` is only ever added to something of its own type."""
+    """True if the only use of ``var`` is in a sum of its own type."""
     users = bindings.users_of(var)
     if len(users) != 1 or bindings.is_output(var):
         return False
@@ -29,7 +29,7 @@ def _is_part_of_sum(var: Var, bindings: Bindings) -> bool:
 
 
 def _terms(var: Var, bindings: Bindings) -> list[Expr]:
-    """The terms that are added up in ``var``, from left to right."""
+    """The terms of the sum ``var``, from left to right."""
     terms: list[Expr] = []
     pending: list[Expr] = [var]
     while pending:
@@ -45,7 +45,7 @@ def _terms(var: Var, bindings: Bindings) -> list[Expr]:
 
 
 def _product(term: Expr, whole: Var, bindings: Bindings) -> Call | None:
-    """The matmul of ``term``, if its right side is a matrix and nothing else reads the product."""
+    """The matmul of ``term``, if its right operand is a matrix and nothing else reads the product; None otherwise."""
     leaf = resolve(bindings, term)
     call = bindings.get(leaf) if isinstance(leaf, Var) else None
     if not isinstance(leaf, Var) or not is_call_of(call, "relax.matmul"):
@@ -82,14 +82,14 @@ def _rewrite(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr
 
 
 def JoinSummedProducts() -> Pass:
-    """Make ``a @ A + b @ B + c @ C`` one contraction, where the matrices are of one shape.
+    """Write ``a @ A + b @ B + c @ C`` as one contraction, if the matrices have one shape.
 
-    Where the axis that is summed over is cut, as in the backward of query, key and value, each product would be reduced
-    over the devices and then added; joined, their sum is reduced, once. The operands are stacked along a new axis,
-    which costs a copy of them and no traffic.
+    If the summed axis is split over devices, as in the backward pass of query, key and value, each product would be
+    reduced over the devices before the addition. A joined product is reduced once. The operands are stacked along a new
+    axis, which costs a copy of them and no traffic.
 
     Needs: nothing; after `Gradient` it finds the products of parallel matmuls. Guarantees: products that something else
-    reads stay; sums are in another order, so results agree within rounding. Cost: linear.
+    reads stay. Sums are in another order, so results agree up to rounding. Cost: linear.
     """
     rule = Rule(_sums, _rewrite, "join_summed_products")
 

@@ -1,4 +1,4 @@
-"""Pieces of patterns that sharding rules share: a linear layer, and a way through operators that keep a cut."""
+"""Parts of patterns that sharding rules share: a linear layer, and chains of operators that keep a split."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class LinearPattern(NamedTuple):
 
     pattern: DFPattern
     matrix: DFPattern
-    """Stands for the matrix, which the layer may use transposed."""
+    """Matches the matrix, which the layer may use transposed."""
     bias: DFPattern
 
 
 def linear(data: DFPattern | None = None) -> LinearPattern:
-    """The pattern of a linear layer of ``data``, by default of anything."""
+    """The pattern of a linear layer of ``data``; of any value by default."""
     matrix, bias = wildcard(), wildcard()
     side = is_op("relax.permute_dims")(matrix) | matrix
     product = is_op("relax.matmul")(data if data is not None else wildcard(), side)
@@ -27,7 +27,10 @@ def linear(data: DFPattern | None = None) -> LinearPattern:
 
 
 def through(start: DFPattern, steps: Iterable[Callable[[DFPattern], DFPattern]], most: int) -> DFPattern:
-    """``start``, or up to ``most`` of ``steps`` upon it: ``lambda x: is_op("relax.reshape")(x, wildcard())`` is one."""
+    """A pattern of ``start`` with up to ``most`` of ``steps`` applied.
+
+    A step is a function such as ``lambda x: is_op("relax.reshape")(x, wildcard())``.
+    """
     steps, found = list(steps), start
     for _ in range(most):
         found = reduce(lambda one, step, nested=found: one | step(nested), steps, start)

@@ -1,9 +1,9 @@
-"""Tensor parallelism of transformers, after Shoeybi et al., "Megatron-LM" (2019): pairs of matrices, cut so that a pair
-needs one all-reduce, after its second matrix.
+"""Tensor parallelism of transformers: pairs of matrices that need one all-reduce, after the second matrix.
 
-The first matrix of a pair is cut by columns, so that each device computes some of the hidden features, or some of the
-heads, from inputs that all have. What stands between works on each feature, or on each head, alone. The second is cut
-by rows, so that each device has a part of every sum.
+This follows Shoeybi et al., "Megatron-LM" (2019). The first matrix of a pair is split by columns, so that each device
+computes some of the hidden features, or some of the heads, from inputs that all devices have. The operators in between
+work on each feature, or each head, separately. The second matrix is split by rows, so that each device has a part of
+every sum.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def _softmax(x: DFPattern) -> DFPattern:
 
 
 def _feed_forward(gated: bool) -> ShardingRule:
-    """``down(activation(up(x)))``, or ``down(activation(gate(x)) * up(x))``.
+    """A rule for ``down(activation(up(x)))``, or ``down(activation(gate(x)) * up(x))``.
 
-    An activation may be a product of its own: of its input, perhaps scaled, and a sigmoid or ``1 + tanh`` of it.
+    An activation may be a product itself: of its operand, perhaps scaled, and a sigmoid or ``1 + tanh`` of it.
     """
-    activation = elementwise()  # it computes on each part of a cut tensor alone
+    activation = elementwise()  # it computes each part of a split tensor separately
     up, gate = linear(), linear()
     steps = [activation, _reshaped]
     if not gated:
@@ -94,7 +94,10 @@ def _feed_forward(gated: bool) -> ShardingRule:
 
 
 def _attention(fused: bool) -> ShardingRule:
-    """``out(attention(query(x), key(x), value(x)))``, cut by heads; unless ``fused``, attention is two products."""
+    """A rule for ``out(attention(query(x), key(x), value(x)))``, split by heads.
+
+    Unless ``fused``, attention is two products.
+    """
     steps = [_reshaped, _moved, _scaled, _shifted, _normalized, _sliced, _joined]
     layers = [linear() for _ in range(3)]
     query, key, value = [through(layer.pattern, steps, _MOST_BEFORE_ATTENTION) for layer in layers]
@@ -133,13 +136,13 @@ ATTENTION_IN_TWO_PRODUCTS: Final = _attention(fused=False)
 class Megatron:
     """The plan of tensor parallelism for a transformer: ``Megatron(axis="model", mesh=mesh)(module)``.
 
-    Attention is cut by heads and feed-forward parts by hidden features, so that a layer needs two all-reduces; all else
-    stays whole. ``axis`` is the mesh axis that weights are cut along. ``mesh`` (a `regraft.Mesh`, or sizes by axis)
-    tells its size; without it, what does not divide is found out by `regraft.build`. A pair of matrices is cut or
-    left as a whole; ``plan.reasons`` says why one was left. The module is not changed: weights are constants with
-    names or parameters. A projection that makes query, key and value at once (GPT-2's ``c_attn``) is left, since its
-    parts lie across devices; `SplitProjections` before it makes three of it. Cost: that of `FuseAttention` and
-    `RecognizeOperators`, then linear.
+    Attention is split by heads and feed-forward parts by hidden features, so that a layer needs two all-reduces;
+    everything else stays whole. ``axis`` is the mesh axis that weights are split along. ``mesh`` (a `regraft.Mesh`, or
+    sizes by axis) gives its size; without it, only `regraft.build` finds sizes that are not divisible. A pair of
+    matrices is split or left as a whole; ``plan.reasons`` says why one was left. The module is not changed: weights are
+    named constants or parameters. A projection to query, key and value at once (GPT-2's ``c_attn``) is left, since its
+    parts would lie across devices; run `SplitProjections` first to split it into three. Cost: that of `FuseAttention`
+    and `RecognizeOperators`, then linear.
     """
 
     def __init__(self, axis: str = "model", mesh: Mapping[str, int] | None = None) -> None:
@@ -147,7 +150,7 @@ class Megatron:
         self.mesh: Final = mesh
 
     def __call__(self, module: IRModule) -> ShardingPlan:
-        """The plan for ``module``. Raises `PassError` when the mesh has no such axis."""
+        """The plan for ``module``. Raises `PassError` if the mesh has no such axis."""
         ways = axis_size(self.axis, self.mesh)
         plain = Sequential([RecognizeOperators(), FuseAttention()])(module)
         plan = ShardingPlan()

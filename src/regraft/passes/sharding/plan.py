@@ -1,4 +1,4 @@
-"""A plan: specs by the names of tensors, and why some have none."""
+"""A plan: specs by the names of tensors, and the reasons for tensors without a spec."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias, final
 
 Spec: TypeAlias = "tuple[str | tuple[str, ...] | None, ...]"
-"""For each axis of a tensor the mesh axis that cuts it, several of them, or None."""
+"""For each axis of a tensor: the mesh axis that splits it, a tuple of several, or None."""
 
 
 @final
 class ShardingPlan(dict[str, Spec]):
-    """Specs by name, to read, to change and to hand to `regraft.build`: ``plan["*embedding*"] = ("model", None)``.
+    """Specs by name, to read, to change and to pass to `regraft.build`: ``plan["*embedding*"] = ("model", None)``.
 
-    ``reasons`` says of each place where a rule matched and was not followed why that is so. ``a | b`` holds the specs
-    of both, those of ``b`` first.
+    ``reasons`` has an entry for each place where a rule matched and was not followed. ``a | b`` holds the specs of
+    both; the specs of ``b`` take precedence.
     """
 
     def __init__(self, specs: Mapping[str, Spec] | None = None, reasons: Iterable[str] = ()) -> None:

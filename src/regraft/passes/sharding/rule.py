@@ -1,7 +1,7 @@
-"""A sharding rule: a pattern, and for some of its wildcards the role that the weight there plays in a matmul.
+"""A sharding rule: a pattern, and for some of its wildcards the role of the weight in a matmul.
 
-The rule changes nothing in the program. Where its pattern matches, the weights under its roles get their specs, all of
-them or none: half of a pair would cost an exchange of activations that the whole pair saves.
+The rule changes nothing in the program. If its pattern matches, the weights of its roles get their specs, either all or
+none: splitting half of a pair would cost an exchange of activations that splitting the pair avoids.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from ...rewrite import Decline, Rule, decline
 from .plan import ShardingPlan, Spec
 
 Role: TypeAlias = Literal["column", "row"]
-"""``column``: cut along the columns of a product, so that each device computes some of them. ``row``: cut along the
-rows that are summed over, so that each device has a part of the sum."""
+"""The role of a weight: ``column`` or ``row``.
+
+``column``: split along the columns of a product, so that each device computes some of them. ``row``: split along the
+rows that are summed over, so that each device has a part of the sum.
+"""
 COLUMN: Final = "column"
 ROW: Final = "row"
 
 ShardingCheck: TypeAlias = "Callable[[Mapping[DFPattern, Any], int], str | None]"
-"""``check(matchings, ways)``: why a match is not to be cut into ``ways`` parts; None if it may be."""
+"""``check(matchings, ways)``: the reason why a match must not be split into ``ways`` parts; None if it may be."""
 
 
 class _NamedWeight(NamedTuple):
-    """A weight by name, and the spec that its role gives it."""
+    """A weight by name, and the spec from its role."""
 
     name: str
     spec: Spec
@@ -39,15 +42,15 @@ class _NamedWeight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardingRule:
-    """A rule that cuts the weights named by ``roles`` along one axis of the mesh, wherever ``pattern`` matches.
+    """A rule that splits the weights named by ``roles`` along one axis of the mesh, wherever ``pattern`` matches.
 
     Args:
         pattern: matches a value; its wildcards stand for weights, or for transposes of weights (``permute_dims``).
-        roles: for wildcards of the pattern, what their weights are in the matmul (or, for a bias of one axis, the sum)
-            that they stand in. Wildcards on a side of ``|`` that is not taken have no weight and no role.
+        roles: for wildcards of the pattern, the role of their weights in the matmul (or, for a bias of one axis, in the
+            sum). Wildcards in an alternative of ``|`` that does not match have no weight and no role.
         name: for messages.
-        check: more that a match must hold; says why it does not.
-        optional: wildcards whose weight may stay whole, when it does not divide, while the others are cut.
+        check: a further condition of a match; returns the reason if it does not hold.
+        optional: wildcards whose weight may stay whole if it is not divisible, while the others are split.
     """
 
     pattern: DFPattern
@@ -57,9 +60,9 @@ class ShardingRule:
     optional: frozenset[DFPattern] = field(default_factory=frozenset[DFPattern])
 
     def plan(self, module: IRModule, axis: str, ways: int = 1, found: ShardingPlan | None = None) -> ShardingPlan:
-        """The specs of all matches in ``module`` over the mesh axis ``axis``, which is ``ways`` long.
+        """The specs of all matches in ``module`` over the mesh axis ``axis``, which has ``ways`` devices.
 
-        A weight that ``found`` has a spec for keeps it; a match that would need another is left. Cost: that of matching
+        A weight that has a spec in ``found`` keeps it; a match that needs another spec is left. Cost: that of matching
         the pattern everywhere.
         """
         plan = found if found is not None else ShardingPlan()
@@ -69,7 +72,7 @@ class ShardingRule:
         return plan
 
     def rule(self, function: Function, plan: ShardingPlan, axis: str, ways: int) -> Rule:
-        """The rule as one of rewriting, which declines every match, with the reason; for `regraft.explain`."""
+        """The rule as a rewriting rule that declines every match, with the reason; for `regraft.explain`."""
         params = {*weights_of(function)} or {*function.params}
 
         def rewriter(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
@@ -79,7 +82,7 @@ class ShardingRule:
                 clashes = [weight.name for weight in weights if plan.get(weight.name, weight.spec) != weight.spec]
                 weights = f"{clashes[0]} is cut in another way already" if clashes else weights
             if isinstance(weights, str):
-                # A match with a matrix that is computed is no pair of weights; of it there is nothing to tell.
+                # A match with a computed matrix is not a pair of weights, so no reason is recorded.
                 if all(_weight_of(matchings[w], params) is not None for w in self.roles if w in matchings):
                     plan.reasons.append(f"{self.name}: {weights}")
                 return decline(weights)
@@ -91,7 +94,7 @@ class ShardingRule:
     def _weights(
         self, matchings: Mapping[DFPattern, Any], params: set[Var], axis: str, ways: int
     ) -> list[_NamedWeight] | str:
-        """The weights of one match with their specs, or why they are not cut."""
+        """The weights of one match with their specs, or the reason why they are not split."""
         why = self.check(matchings, ways) if self.check is not None else None
         if why is not None:
             return why
@@ -118,7 +121,7 @@ class ShardingRule:
 
 
 def _transposes(pattern: DFPattern) -> dict[DFPattern, list[DFPattern]]:
-    """For each operand in ``pattern`` that may stand under a ``permute_dims``, the patterns of these."""
+    """For each operand in ``pattern`` that may be under a ``permute_dims``, the patterns of these permutations."""
     found: dict[DFPattern, list[DFPattern]] = {}
     pending, seen = [pattern], {pattern}
     turn = Op.get("relax.permute_dims")
@@ -133,7 +136,7 @@ def _transposes(pattern: DFPattern) -> dict[DFPattern, list[DFPattern]]:
 
 
 def _weight_of(value: Any, params: set[Var]) -> tuple[str, tuple[int, ...]] | None:
-    """Name and sizes of a weight; None for anything else."""
+    """The name and sizes of a weight; None for anything else."""
     name = value.data.name if isinstance(value, Constant) else value.name_hint if value in params else None
     ty = value.ty if isinstance(value, Expr) else None
     if name is None or not isinstance(ty, TensorType) or ty.shape is None:

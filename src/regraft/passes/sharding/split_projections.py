@@ -1,8 +1,8 @@
-"""SplitProjections: one product that is taken apart becomes a product for each part.
+"""SplitProjections: a product that is split into parts becomes one product for each part.
 
-Models differ in how a matrix that makes query, key and value at once has them: side by side (GPT-2, Phi), in turns for
-each head (GPT-NeoX, BLOOM), or in turns for each group of heads (Falcon). Its columns are then axes of their own, after
-a ``reshape``, and the parts are taken from one of these, by ``split``, ``strided_slice`` or ``take``.
+A matrix that computes query, key and value at once may hold them side by side (GPT-2, Phi), alternating for each head
+(GPT-NeoX, BLOOM), or alternating for each group of heads (Falcon). A ``reshape`` then splits its columns into axes, and
+the parts are taken from one of these axes, by ``split``, ``strided_slice`` or ``take``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _Range = tuple[int, int]
 
 
 class _Cut(NamedTuple):
-    """The parts that a call takes, as ranges of an axis; ``squeezed``: the axis, of one place, is left out."""
+    """The parts that a call takes, as ranges of an axis; ``squeezed``: the axis, of size 1, is removed."""
 
     axis: int
     ranges: list[_Range]
@@ -58,7 +58,7 @@ class _Cut(NamedTuple):
 
 
 def _cut(call: Call) -> _Cut | None:
-    """The places that ``call`` takes from its first operand; None where that is no run of places of one axis."""
+    """The ranges that ``call`` takes from its first operand; None if it does not take contiguous ranges of one axis."""
     ty = call.args[0].ty
     if not isinstance(ty, TensorType) or ty.shape is None:
         return None
@@ -90,14 +90,14 @@ def _cut(call: Call) -> _Cut | None:
 
 
 def _numbers(operand: Expr) -> list[int] | None:
-    """The numbers of a tuple; None where one is not known."""
+    """The numbers of a tuple; None if one is not known."""
     fields = operand.fields if isinstance(operand, Tuple) else ()
     values = [field.value for field in fields if isinstance(field, PrimValue) and isinstance(field.value, int)]
     return values if len(values) == len(fields) else None
 
 
 def _within(begin: int, end: int | None, size: Any) -> _Range | None:
-    """The places from ``begin`` to ``end`` of an axis, counted from either end; without an end, ``begin`` alone."""
+    """The range from ``begin`` to ``end`` of an axis, counted from either end; without ``end``, ``begin`` alone."""
     if not isinstance(size, int):
         return None
     start = begin + size if begin < 0 else begin
@@ -106,7 +106,7 @@ def _within(begin: int, end: int | None, size: Any) -> _Range | None:
 
 
 class _Columns(NamedTuple):
-    """The columns of a matrix as the axes that a program sees them as, and the places of one axis."""
+    """The columns of a matrix, as the axes ``sizes`` that a program splits them into, and a range of one axis."""
 
     sizes: tuple[int, ...]
     axis: int
@@ -119,12 +119,12 @@ class _Columns(NamedTuple):
         return (*self.sizes[: self.axis], self.stop - self.start, *self.sizes[self.axis + 1 :])
 
     def of(self, whole: Constant, axis: int, hint: str) -> Constant:
-        """These columns of a weight, which has them along ``axis``: under a name, and read as they are used."""
+        """These columns of a weight that has its columns along ``axis``: a named constant, read when it is used."""
         data, sizes = whole.data, self.part_sizes
         shape = tuple([prod(sizes) if index == axis else size for index, size in enumerate(data.shape)])
 
         def part(region: tuple[slice, ...]) -> np.ndarray:
-            # Whole places of the first axis are read, those of a head or of a group of heads, and the rest left out.
+            # Whole entries of the first axis (a head, or a group of heads) are read, and the rest is cut off.
             inner, columns = prod(sizes[1:]), prod(self.sizes[1:])
             first, last, _ = region[axis].indices(shape[axis])
             low, high = first // inner, -(-last // inner)
@@ -194,7 +194,7 @@ def _rewriter(users: Mapping[Var, Sequence[Binding]]) -> Any:
 
 
 def _first_of_columns(shape: Sequence[Any], width: int) -> int | None:
-    """The first of the last axes that are together the columns of a product."""
+    """The first of the last axes that together are the columns of a product; None if there is none."""
     count = 1
     for index in reversed(range(len(shape))):
         if not isinstance(shape[index], int):
@@ -206,7 +206,7 @@ def _first_of_columns(shape: Sequence[Any], width: int) -> int | None:
 
 
 def _hints(call: Call, cut: _Cut, users: Mapping[Var, Sequence[Binding]]) -> dict[_Range, str] | None:
-    """A name for each part that is taken of the operand of ``call``; None where it is used in another way, too."""
+    """A name for each part that is taken of the operand of ``call``; None if the operand also has other uses."""
     source = call.args[0]
     cuts = (
         [_cut(b.value) if isinstance(b.value, Call) else None for b in users.get(source, ())]
@@ -221,14 +221,14 @@ def _hints(call: Call, cut: _Cut, users: Mapping[Var, Sequence[Binding]]) -> dic
 
 
 def SplitProjections() -> Pass:
-    """Make a product whose columns are split, as GPT-2's ``c_attn`` is into query, key and value, one for each part.
+    """Split a product whose columns are taken apart, such as GPT-2's ``c_attn``, into one product for each part.
 
-    Cut along its columns, such a matrix would give each device parts of other heads than it computes with, and every
-    run would exchange them. The matrices of the parts can be cut by heads, and `Megatron` finds them: also where the
-    parts take turns from head to head, as in GPT-NeoX, BLOOM and Falcon. Heads that the program has on one axis with
-    the batch get an axis of their own. Their names are that of the whole with
-    ``.query``, ``.key`` and ``.value`` (or numbers, where there are not three), and nothing is copied before their
-    numbers are needed. On one device one product is faster: `CombineParallelMatmul` is the way back.
+    If such a matrix were split along its columns, each device would get parts of other heads than it computes, and
+    every run would have to exchange them. The matrices of the parts can be split by heads, and `Megatron` finds them,
+    also if the parts alternate from head to head, as in GPT-NeoX, BLOOM and Falcon. If the program has heads and batch
+    on one axis, heads get an axis of their own. The new matrices have the name of the whole with ``.query``, ``.key``
+    and ``.value`` (or numbers, if there are not three parts), and nothing is copied before their numbers are needed. On
+    one device one product is faster: `CombineParallelMatmul` is the inverse.
 
     Needs: matrices and biases that are constants. Guarantees: each element is the same sum of products. Cost: linear.
     """
