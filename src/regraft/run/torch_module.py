@@ -1,7 +1,7 @@
 """A program as a PyTorch module.
 
-The module owns the program's constants as parameters and buffers, under the names of the source model, so that
-``state_dict``, ``.to(device)``, autograd, `torch.compile` and `torch.export` work on it as on any other.
+The module owns the program's constants as parameters and buffers, under the names of the source model. So
+``state_dict``, ``.to(device)``, autograd, `torch.compile` and `torch.export` work as on any other module.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .torch_state import ModuleState
 
 
 def as_torch_module(module: IRModule, name: str, *, share_memory: bool) -> RegraftModule:
-    """The program as a module whose ``forward`` has the arguments of the model that it came from."""
+    """The program as a module whose ``forward`` has the arguments of the source model."""
     function = module[name]
     signature = CallingConvention.of(function) or _flat_signature(function)
     nesting = Nesting(signature)
@@ -58,7 +58,7 @@ def as_torch_module(module: IRModule, name: str, *, share_memory: bool) -> Regra
 
 
 def _flat_signature(function: Function) -> CallingConvention:
-    """The signature of a program that did not come from PyTorch: its parameters in order, its result as it is."""
+    """The signature of a program that did not come from PyTorch: parameters in order, and the result as it is."""
     supply = NameSupply(["self"])
     names = tuple([supply.fresh(identifier(param.name_hint)) for param in function.params])
     inputs = tuple([(VALUE, i) for i in range(len(names))])
@@ -66,7 +66,7 @@ def _flat_signature(function: Function) -> CallingConvention:
 
 
 def _statistics(function: Function) -> Iterator[str]:
-    """The names of running statistics of batch norms, of which PyTorch's operator takes no gradients."""
+    """The names of running statistics of batch norms, for which PyTorch's operator has no gradients."""
     for binding in iter_bindings(function):
         call = binding.value
         if is_call_of(call, "relax.nn.batch_norm"):
@@ -75,7 +75,7 @@ def _statistics(function: Function) -> Iterator[str]:
 
 
 class RegraftModule(torch.nn.Module):
-    """A program that runs on PyTorch; made by `regraft.to_torch`. ``source`` is its text, for reading."""
+    """A program that runs on PyTorch; made by `regraft.to_torch`. ``source`` is its text, for people."""
 
     source: str
     nesting: Nesting
@@ -83,7 +83,7 @@ class RegraftModule(torch.nn.Module):
     types: tuple[Type, ...]
     """The types of the function's own parameters."""
     most_axes: int
-    """The most axes of a tensor in the program."""
+    """The largest number of axes of a tensor in the program."""
 
     def __init__(
         self, module: IRModule, name: str, signature: CallingConvention, nesting: Nesting, share_memory: bool
@@ -117,7 +117,7 @@ class RegraftModule(torch.nn.Module):
         state.place_written({buffer: _zeros(ty) for buffer, ty in zip(self._mutated, types, strict=False)})
         state.add_aliases()
         places = {buffer: place for place, (buffer, _) in enumerate(self.named_buffers())}
-        # In the order in which a program that PyTorch exports lists them.
+        # In the order in which an exported PyTorch program lists them.
         self._changed = sorted(state.changed(), key=lambda one: places.get(one.name, len(places)))
         unread = {*[each for each, _ in signature.tensors], *signature.complexes} - state.names
         parted = [each for each in signature.complexes if each not in state.names]
@@ -125,7 +125,9 @@ class RegraftModule(torch.nn.Module):
 
     @contextmanager
     def plain_results(self) -> Generator[None]:
-        """Inside, results that are named tuples of PyTorch's own are plain ones, which a file can hold."""
+        """Inside the ``with`` block, results that are PyTorch's own named tuples become plain ones, which a file can
+        hold.
+        """
         before = self.nesting
         self.nesting = Nesting(replace(self.signature, structures=()))
         try:
@@ -134,7 +136,7 @@ class RegraftModule(torch.nn.Module):
             self.nesting = before
 
     def run_program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The work of ``forward``, whatever its arguments are called."""
+        """Run the program with the arguments of ``forward``, whatever their names are."""
         inputs = self._own_inputs(args, kwargs)
         weights = [place.value() for place in self._places]
         device = next((x.device for x in (*weights, *inputs) if isinstance(x, torch.Tensor)), None)
@@ -144,7 +146,7 @@ class RegraftModule(torch.nn.Module):
             return result
         changed = [self.get_buffer(one.name) for one in self._changed] + [inputs[place] for place in self._written]
         results = [_apart_from(changed, value) for value in _as_list(result)] if changed else _as_list(result)
-        # An exported program says of itself which buffers carry gradients from call to call; here none does.
+        # An exported program states which buffers carry gradients between calls; in other programs none does.
         detached = self.signature.detached if torch.compiler.is_exporting() else self._mutated
         count = len(self._mutated)
         for one, buffer in zip(self._changed, changed, strict=False):
@@ -177,16 +179,16 @@ class RegraftModule(torch.nn.Module):
 
 
 def _apart_from(changed: Sequence[torch.Tensor], value: Any) -> Any:
-    """``value``, or a copy of it where it lies in the memory of a tensor that is about to change."""
+    """``value``, or a copy of it if it shares memory with a tensor that is about to change."""
     if not isinstance(value, torch.Tensor):
         return value
-    # Memory cannot be asked for in Dynamo, which takes out copies that nothing needs.
+    # Dynamo cannot query memory, and it removes unneeded copies.
     shares = torch.compiler.is_dynamo_compiling() or any(_memory(value) == _memory(tensor) for tensor in changed)
     return value.clone() if shares else value
 
 
 def _memory(tensor: torch.Tensor) -> int:
-    """The identity of a tensor's memory, in a program that PyTorch traces as well."""
+    """The identity of a tensor's memory, also in a program that PyTorch traces."""
     return cast(Any, tensor.untyped_storage())._cdata
 
 
@@ -195,7 +197,7 @@ def _result_types(ty: Type) -> Sequence[Type]:
 
 
 def _zeros(ty: Type) -> torch.Tensor:
-    """The tensor of zeros that a type with a known shape and dtype describes."""
+    """A tensor of zeros of a type with known shape and dtype."""
     assert isinstance(ty, TensorType)
     return torch.zeros([int(cast(int, size)) for size in ty.shape or ()], dtype=torch_dtype(ty.dtype or ""))
 
@@ -205,7 +207,7 @@ def _as_list(result: Any) -> list[Any]:
 
 
 def _without(names: set[str], parted: Sequence[str]) -> Callable[..., None]:
-    """A hook that leaves out of a checkpoint what the program no longer reads, the parts of ``parted`` among it."""
+    """A hook that removes tensors from a checkpoint that the program does not read, including parts of ``parted``."""
 
     def drop(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *_more: Any) -> None:
         for name in parted:

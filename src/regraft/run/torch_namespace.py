@@ -1,6 +1,6 @@
-"""The array API of PyTorch, as reference semantics use it: `array_api_compat`'s, without what it adds for nothing.
+"""The array API of PyTorch for reference semantics: `array_api_compat`'s, without its extra work.
 
-That is what would stop gradients, and conversions of operands to the dtype that they have.
+The extra work would stop gradients, and convert operands to the dtype that they already have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ globals().update({name: value for name, value in vars(_compat).items() if not na
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
-    """A tensor stays the tensor it is, with its graph of gradients, which `torch.asarray` may cut off."""
+    """``obj`` as a tensor. A tensor keeps its autograd graph, which `torch.asarray` might cut off."""
     if isinstance(obj, torch.Tensor) and dtype in (None, obj.dtype) and device is None and not copy:
         return obj
     if isinstance(obj, torch.Tensor) and device is None and not copy:
@@ -25,7 +25,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 
 
 def _without_conversions(plain: Callable[..., Any], promoting: Callable[..., Any]) -> Callable[..., Any]:
-    """``plain`` for two operands of one dtype, of whatever rank; ``promoting`` for others."""
+    """``plain`` for two operands of one dtype, of any rank; ``promoting`` for others."""
 
     @wraps(promoting)
     def function(*operands: Any, **options: Any) -> Any:
@@ -44,5 +44,5 @@ globals().update({name: _without_conversions(getattr(torch, name), getattr(_comp
 equal = _without_conversions(torch.eq, globals()["equal"])  # `torch.equal` compares whole tensors
 
 
-# The helpers of `array_api_compat` tell libraries apart by the name of the namespace.
+# `array_api_compat`'s helpers identify a library by the name of the namespace.
 __name__ = _compat.__name__

@@ -1,7 +1,8 @@
-"""Constants of 2 and 4 bits on PyTorch, which has no such tensors: several in a byte where they are read, else one.
+"""Constants of 2 and 4 bits on PyTorch, which has no such tensors: packed in bytes if they are only read, else one per
+byte.
 
-What only moves such numbers, converts or dequantizes them gives the same in bytes. Arithmetic would not wrap around as
-it does in so few bits, so a program with any is refused.
+Moving, converting and dequantizing such numbers gives the same results in bytes. Arithmetic would not wrap around as it
+does in so few bits, so a program with any is refused.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _READERS: Final = (
 )
 _UNPACKED_FOR: Final = ("relax.astype", "relax.dequantize")
 _LEAST: Final = 1024
-"""The numbers of which it is worth some operators to keep them together."""
+"""The least number of elements for which packing is worth some extra operators."""
 
 
 def with_packed_numbers(module: IRModule) -> IRModule:
-    """``module`` with such constants in bytes that hold several numbers, which are taken apart where they are read.
+    """``module`` with such constants packed in bytes and unpacked where they are read.
 
-    Only those that are converted or dequantized as they are. Cost: linear.
+    Only constants that are converted or dequantized directly are packed. Cost: linear.
     """
     return _Packing().mutate(module)
 
@@ -45,7 +46,7 @@ class _Packing(ExprMutator):
     def __init__(self) -> None:
         super().__init__()
         self._packed: Final[dict[int, Constant]] = {}
-        """By the identity of their tensors, which the program keeps alive."""
+        """The packed constants by the identity of their tensors, which the program keeps alive."""
 
     def visit_call_(self, call: Call) -> Expr:
         if not isinstance(call.op, Op) or call.op.name not in _UNPACKED_FOR:
@@ -56,7 +57,7 @@ class _Packing(ExprMutator):
         return Call(call.op, [self._taken_apart(whole), *call.args[1:]], call.attrs, call.ty_args)
 
     def _taken_apart(self, whole: Constant) -> Expr:
-        """The numbers of ``whole``, in int8, computed from bytes."""
+        """The numbers of ``whole``, in int8, computed from the packed bytes."""
         data, bits = whole.data, SUB_BYTE[whole.data.dtype]
         if id(data) not in self._packed:
             self._packed[id(data)] = Constant(data.packed or _packed(data, bits))
@@ -82,7 +83,7 @@ def _packed(data: TensorData, bits: int) -> TensorData:
 
 
 def require_narrow_is_read_only(module: IRModule) -> None:
-    """Raise `BuildError` where a function with such constants computes in so few bits. Cost: linear."""
+    """Raise `BuildError` if a function with such constants does arithmetic in so few bits. Cost: linear."""
     for name, function in module.items():
         if not any(isinstance(expr, Constant) and _is_narrow(expr.ty) for expr in walk(function)):
             continue

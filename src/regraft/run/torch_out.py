@@ -1,4 +1,4 @@
-"""PyTorch models out: `to_torch` gives a module, `save_torch` a file. Importing this needs no PyTorch; calling does."""
+"""Export to PyTorch: `to_torch` returns a module, `save_torch` writes a file. PyTorch is imported at the first call."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from .torch_module import RegraftModule
 
 ExampleCall: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
-"""The arguments and the keyword arguments of a call."""
+"""The positional and the keyword arguments of a call."""
 
 
 def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: bool = False) -> RegraftModule:
-    """``module`` as a `torch.nn.Module` whose ``forward`` runs the function ``name``, or the function that it is.
+    """``module`` as a `torch.nn.Module` whose ``forward`` runs the function ``name``, or ``module`` if that is a
+    function.
 
-    Named constants are parameters and buffers under their dotted names (nested modules are made for the dots), as
-    they were in the model that `from_torch` read; those of other sources that have no name are buffers. ``forward``
-    takes and gives what that model's did, nested the same way; for other programs it takes the function's parameters,
-    in order or by name. Tensors that no binding reads are not in it. ``share_memory`` leaves the numbers where they
-    are, for use without training: an optimizer would write into the program's constants.
+    Named constants are parameters and buffers under their dotted names, as in the model that `from_torch` read; nested
+    modules are made for the dots. Unnamed constants of other sources are buffers. ``forward`` takes and returns the
+    same arguments and results as that model, with the same nesting; for other programs it takes the function's
+    parameters, in order or by name. Tensors that no binding reads are left out. ``share_memory`` does not copy the
+    weights. It is for use without training, because an optimizer would write into the program's constants.
 
-    Raises `BuildError` for what PyTorch cannot hold. Cost: linear in the program, and one copy of the weights.
+    Raises `BuildError` for a program that PyTorch cannot express. Cost: linear in the program, and one copy of the
+    weights.
     """
     require_torch()
     from .torch_module import as_torch_module
@@ -39,11 +41,11 @@ def to_torch(module: IRModule | Function, name: str = "main", *, share_memory: b
 
 
 def save_torch(module: IRModule | RegraftModule, path: str | Path, *, examples: ExampleCall | None = None) -> None:
-    """Write a program as a ``.pt2`` file, which `torch.export.load` reads; whole, or not at all.
+    """Write a program as a ``.pt2`` file, which `torch.export.load` reads; completely, or not at all.
 
-    Symbolic sizes stay dynamic. Results that are named tuples of PyTorch's own are plain tuples there: a file cannot
-    hold their types. ``examples``: the example call that the file is to hold; without it, one of zeros. Raises
-    `ConvertError` when `torch.export` declines the program. Memory: that of the program and of the largest weight.
+    Symbolic sizes stay dynamic. Results that are PyTorch's own named tuples become plain tuples, because a file cannot
+    hold their types. ``examples`` is the example call for the file; by default one with zeros. Raises `ConvertError` if
+    `torch.export` rejects the program. Memory: that of the program and of the largest weight.
     """
     require_torch()
     import torch
@@ -68,8 +70,8 @@ def save_torch(module: IRModule | RegraftModule, path: str | Path, *, examples: 
 
 
 class _PatientStream(io.RawIOBase):
-    """A file for PyTorch to write to. PyTorch ends the process where writing fails: it is told that all is well, and
-    the failure is raised afterwards.
+    """A file for PyTorch to write to. PyTorch ends the process if writing fails, so a failure is hidden from it and
+    raised afterwards.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -80,7 +82,7 @@ class _PatientStream(io.RawIOBase):
         return True
 
     def readable(self) -> bool:
-        return True  # what PyTorch warns of otherwise
+        return True  # prevents a warning from PyTorch
 
     def seekable(self) -> bool:
         return True
@@ -92,11 +94,11 @@ class _PatientStream(io.RawIOBase):
         if self._failure is None:
             try:
                 self._file.write(content)
-            except BaseException as failure:  # Ctrl-C too
+            except BaseException as failure:  # also Ctrl-C
                 self._failure = failure
         return memoryview(content).nbytes
 
     def raise_failure(self) -> None:
-        """Raise what went wrong, if anything did."""
+        """Raise the failure, if there was one."""
         if self._failure is not None:
             raise self._failure

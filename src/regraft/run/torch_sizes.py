@@ -1,7 +1,7 @@
-"""Sizes in PyTorch's words: those read from tensors are read at once, with what the model promises of them; a branch on
-how sizes compare is one on numbers.
+"""Sizes in PyTorch's terms: sizes in tensors are read at once, with the model's promises about them, and branches
+compare numbers.
 
-PyTorch's exporter cannot compare a size out of a tensor with another one unless it is told how they compare.
+PyTorch's exporter cannot compare a size from a tensor with another one unless it is told the relation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..ir.types import OBJECT, TensorType, type_symvars
 from ..ir.visitor import iter_bindings
 
 READ_SIZE: Final = "regraft.torch.read_size"
-"""The function that gives the number in a scalar as a shape of one size."""
+"""The function that returns the number in a scalar as a shape of one size."""
 _PROMISE: Final = "regraft.torch.promise"
 _DECIDE: Final = "regraft.torch.decide"
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
@@ -44,11 +44,9 @@ _RELATIONS: Final = {
 
 
 def with_read_sizes(module: IRModule, name: str, checks: Sequence[SizeCheck]) -> IRModule:
-    """``module`` with sizes read from scalars as they are, and with ``checks`` made as soon as their sizes are known.
+    """``module`` with sizes read directly from scalars, and with ``checks`` made as soon as their sizes are known.
 
-    Conditions of branches that compare sizes compare numbers.
-
-    Cost: linear in the bindings.
+    Conditions of branches that compare sizes become comparisons of numbers. Cost: linear in the bindings.
     """
     function = module[name]
     known = {size.name: size for param in function.params for size in type_symvars(param.ty)}
@@ -80,7 +78,7 @@ def with_read_sizes(module: IRModule, name: str, checks: Sequence[SizeCheck]) ->
 
 
 def _scalar_read(binding: Binding, definitions: Mapping[Expr, Expr]) -> Expr | None:
-    """The scalar whose number a binding has as its one size; None for any other binding."""
+    """The scalar whose number is the only size of a binding; None for any other binding."""
     value = binding.value
     if isinstance(binding, MatchCast) or not is_call_of(value, "relax.tensor_to_shape"):
         return None
@@ -100,7 +98,7 @@ def _conditions(function: Function) -> set[Expr]:
 
 
 def _decision(value: Expr, definitions: Mapping[Expr, Expr]) -> Call | None:
-    """A comparison of sizes as one of numbers; None for any other value."""
+    """A comparison of sizes as a comparison of numbers; None for any other value."""
     relation = _RELATIONS.get(value.op.name) if isinstance(value, Call) and isinstance(value.op, Op) else None
     if relation is None:
         return None
@@ -113,7 +111,7 @@ def _decision(value: Expr, definitions: Mapping[Expr, Expr]) -> Call | None:
 
 
 def _number(operand: Expr, definitions: Mapping[Expr, Expr]) -> Dim | None:
-    """The size, or the whole number, that a scalar holds; None for any other value."""
+    """The size, or the integer, that a scalar holds; None for any other value."""
     if isinstance(operand, Constant):
         is_whole = operand.data.dtype == "int64" and not operand.data.shape
         return int(operand.data.numpy()) if is_whole else None
@@ -139,7 +137,7 @@ def _promises(checks: Iterable[SizeCheck], known: Mapping[str, SymVar]) -> Itera
 def _read_size(scalar: torch.Tensor) -> tuple[Any, ...]:
     number = scalar.item()
     if torch.compiler.is_exporting():
-        cast(Any, torch)._check(number >= 0)  # how PyTorch is told what no shape says
+        cast(Any, torch)._check(number >= 0)  # tells PyTorch a fact that no shape states
     return (number,)
 
 
@@ -156,4 +154,4 @@ TOOLS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
     _PROMISE: ("kernel_promise", _promise),
     _DECIDE: ("kernel_decide", _decide),
 }
-"""The functions that these names call, and what they are called in the text of a program."""
+"""The functions behind these names, and their names in the text of a program."""

@@ -1,6 +1,6 @@
 """Ways to make a program faster on PyTorch: its compiler, and products in a narrower dtype.
 
-Both wrap a function of tensors, whatever it was made of; its results keep the dtypes that its type promises.
+Both wrap any function of tensors; its results keep the dtypes of its type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DTYPES: Final = ("bfloat16", "float16")
 
 class Speed(NamedTuple):
     """The form in which a program runs: compiled or not (a string names the backend), the dtype of products, and the
-    parameters whose memory the results of a compiled function take over.
+    parameters whose memory the results of a compiled function may reuse.
     """
 
     compile: bool | str = False
@@ -26,7 +26,7 @@ class Speed(NamedTuple):
     donated: frozenset[str] = frozenset()
 
     def checked(self) -> Speed:
-        """Itself. Raises `BuildError` for a dtype or backend that PyTorch does not have."""
+        """The object itself. Raises `BuildError` for a dtype or backend that PyTorch does not have."""
         import torch
 
         if self.dtype is not None and self.dtype not in DTYPES:
@@ -43,10 +43,10 @@ AS_IT_IS: Final = Speed()
 
 
 def with_speed(run: Callable[..., Any], speed: Speed, function: Function, device: Any) -> Callable[..., Any]:
-    """``run``, which runs ``function``, as ``speed`` asks; itself where that asks for nothing.
+    """``run``, which runs ``function``, with the options of ``speed``; ``run`` itself if there are none.
 
-    In a narrower dtype products are rounded to it, and what is sensitive to rounding stays in float32, as PyTorch's
-    autocast decides. Compiling happens in the first run for each combination of sizes.
+    In a narrower dtype products are rounded to it, and operators that are sensitive to rounding stay in float32, as
+    PyTorch's autocast decides. Compilation happens in the first run for each combination of sizes.
     """
     import torch
 
@@ -70,16 +70,16 @@ def with_speed(run: Callable[..., Any], speed: Speed, function: Function, device
 
 
 def _of_arguments(guards: Sequence[Any]) -> list[bool]:
-    """For each of the conditions that a compiled function holds under, whether it is about a call, which is checked.
+    """True for each guard of a compiled function that is about a call's arguments; these guards are checked.
 
-    The others are about the names that the generated code reads: operators, constants, kernels. They are never bound
-    anew, and there are hundreds of them, so that checking them takes a tenth of a small step of training.
+    The other guards are about names that the generated code reads: operators, constants, kernels. These names are never
+    rebound, and there are hundreds of them, so checking them takes a tenth of a small training step.
     """
     return [not guard.is_global for guard in guards]
 
 
 def _silent_at_first(run: Callable[..., Any]) -> Callable[..., Any]:
-    """``run``, whose first call compiles it and says nothing of that."""
+    """``run``, whose first call compiles it without output."""
     from ..formats.quiet import quiet
 
     guards = iter([quiet()])

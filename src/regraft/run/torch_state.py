@@ -16,14 +16,15 @@ from .torch_arrays import as_constant
 
 _TORCH: Final[Any] = torch
 OWN_CONSTANT: Final = re.compile(r"constant_\d+")
-"""The names of constants that have none in the source model."""
+"""The names of constants without a name in the source model."""
 
 
 @contextmanager
 def repeatable(module: Any) -> Generator[None]:
-    """Inside, a run of a module draws the same random numbers each time, and may change the module's buffers.
+    """Inside the ``with`` block, each run of a module draws the same random numbers, and may change the module's
+    buffers.
 
-    Afterwards these hold what they held before, and random numbers go on from where they were.
+    Afterwards the buffers have their old values, and the random generator has its old state.
     """
     buffers: list[torch.Tensor] = list(module.buffers()) if isinstance(module, torch.nn.Module) else []
     before = [buffer.detach().clone() for buffer in buffers]
@@ -38,26 +39,26 @@ def repeatable(module: Any) -> Generator[None]:
 
 
 class StatePlace(NamedTuple):
-    """The place of a constant: an attribute of a module, whole or a part of the complex numbers there."""
+    """The place of a constant: an attribute of a module, or one part of the complex numbers there."""
 
     owner: torch.nn.Module
     attribute: str
     part: Callable[[torch.Tensor], torch.Tensor] | None = None
 
     def value(self) -> torch.Tensor:
-        """The tensor."""
+        """The tensor at this place."""
         held = getattr(self.owner, self.attribute)
         return held if self.part is None else self.part(held)
 
 
 class ChangedBuffer(NamedTuple):
-    """A buffer that the program changes, and which of its results are the new value: one, or both parts."""
+    """A buffer that the program changes, and the positions of its new value among the results: one, or both parts."""
 
     name: str
     places: tuple[int, ...]
 
     def new(self, results: Sequence[Any]) -> Any:
-        """The new value."""
+        """The new value of the buffer."""
         values = [results[place] for place in self.places]
         return values[0] if len(values) == 1 else torch.complex(*values)
 
@@ -68,7 +69,7 @@ class ModuleState:
     def __init__(
         self, root: torch.nn.Module, signature: CallingConvention, statistics: Iterable[str], share_memory: bool
     ) -> None:
-        """``statistics`` are the names of constants that no gradient reaches, whatever the program came from."""
+        """``statistics`` are the names of constants that get no gradient, whatever the program's source is."""
         self._root: Final = root
         self._kinds: Final[dict[str, StateKind]] = {**dict.fromkeys(statistics, "buffer"), **dict(signature.tensors)}
         self._aliases: Final = signature.aliases
@@ -79,15 +80,15 @@ class ModuleState:
         self._count: Final = itertools.count()
         self._parts: Final[dict[str, StatePlace]] = {}
         self.names: Final[set[str]] = set()
-        """The names of what was placed, further names of tied tensors included."""
+        """The names of registered tensors, including further names of tied tensors."""
 
     def place_all(self, taken: Sequence[TensorData]) -> list[StatePlace]:
-        """Register constants; where each is from now on."""
+        """Register constants; returns the place of each."""
         self._place_complex({data.name: data for data in taken if data.name is not None})
         return [self._parts.get(data.name or "") or self._place(data) for data in taken]
 
     def _place_complex(self, taken: Mapping[str, TensorData]) -> None:
-        """Register the complex tensors of which the program reads both parts, or which it changes."""
+        """Register the complex tensors that the program changes, or of which it reads both parts."""
         for name in self._complexes:
             labels = part_names(name)
             held = {label: as_constant(taken[label], None) for label in labels if label in taken}
@@ -105,7 +106,7 @@ class ModuleState:
         )
 
     def _place(self, data: TensorData) -> StatePlace:
-        """Register a constant; where it is from now on."""
+        """Register a constant; returns its place."""
         tensor = as_constant(data, None)
         if not self._share:
             tensor = tensor.clone()
@@ -122,7 +123,7 @@ class ModuleState:
         return owner, attribute
 
     def place_written(self, examples: Mapping[str, torch.Tensor]) -> None:
-        """Register the buffers that the program writes and never reads: zeros, like the examples."""
+        """Register the buffers that the program writes and never reads, as zeros like the examples."""
         for name in self._complexes:
             real, imag = part_names(name)
             if real in examples and real not in self._parts:
@@ -150,7 +151,7 @@ class ModuleState:
         return "parameter" if self._is_foreign and _is_trainable(data) else "buffer"
 
     def _kind_made(self, data: TensorData) -> StateKind:
-        """The kind of what rewriting made: trainable where one of the tensors is that it was made of."""
+        """The kind of a constant made by rewriting: trainable if one of the tensors that it was made from is."""
         if "float" in data.dtype and data.sources:
             other: StateKind = "parameter" if self._is_foreign else "buffer"
             kinds = [self._kinds.get(source, other) for source in data.sources]
@@ -158,11 +159,11 @@ class ModuleState:
             for kind in trained:
                 if kind in kinds:
                     return kind
-        # What was made of no tensor of the model is part of its code, and so are single numbers.
+        # Constants made from no tensor of the model are part of its code, and so are single numbers.
         return "buffer" if data.sources or (self._is_foreign and data.shape) else "constant"
 
     def _owner(self, name: str) -> tuple[torch.nn.Module, str]:
-        """The nested module that a dotted name belongs to, made where it does not exist, and the last part."""
+        """The nested module of a dotted name, made if it does not exist, and the last part of the name."""
         *path, attribute = [part or "_" for part in name.split(".")]
         owner = self._root
         for part in path:
@@ -175,7 +176,7 @@ class ModuleState:
         return owner, _free(owner, attribute)
 
     def add_aliases(self) -> None:
-        """Give tied tensors their further names."""
+        """Register the further names of tied tensors."""
         for alias, name in self._aliases:
             *path, last = name.split(".")
             try:
@@ -191,13 +192,13 @@ class ModuleState:
 
 
 _MOST_JOINED: Final = 60
-"""Characters of the parts that a name is joined from; beyond, the name counts them."""
+"""The limit of characters of the joined parts; above it, the name has their number instead."""
 
 
 def _joined(sources: Sequence[str]) -> str | None:
-    """A name for what was made of tensors: ``a.query_key.weight`` for ``a.query.weight`` and ``a.key.weight``.
+    """A name for a constant made from tensors: ``a.query_key.weight`` for ``a.query.weight`` and ``a.key.weight``.
 
-    Tensors of different kinds are too different to be joined; the first gives the name ``a.weight_folded``.
+    Names of tensors of different kinds are not joined; the first one gives ``a.weight_folded``.
     """
     parts = [source.split(".") for source in sources]
     if not parts:
@@ -215,13 +216,13 @@ def _joined(sources: Sequence[str]) -> str | None:
 
 
 def _shared(parts: Sequence[Sequence[str]]) -> int:
-    """The number of names that all begin with, leaving one of each at least."""
+    """The length of the common prefix of all names, without the last part of any."""
     columns = zip(*[names[:-1] for names in parts], strict=False)
     return len(list(itertools.takewhile(lambda names: len(set(names)) == 1, columns)))
 
 
 def _free(owner: torch.nn.Module, name: str) -> str:
-    """``name``, or one like it that the module has no use for."""
+    """``name``, with underscores appended until the module has no such attribute."""
     while hasattr(owner, name):
         name = f"{name}_"
     return name

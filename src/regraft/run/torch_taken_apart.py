@@ -1,6 +1,6 @@
-"""Calls of ATen operators that rewriting took apart: what is left of one takes more operators than the call did.
+"""Calls of ATen operators that rewriting split: the rest of one takes more operators than the call did.
 
-`optimize` asks for these, and rewrites the program once more with each of them as one value.
+`optimize` looks for these, and rewrites the program once more with each of them as one value.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from .torch_calls import calls_aten, calls_of, restore_calls
 
 
 class Remains(NamedTuple):
-    """A program as it goes back to PyTorch: how many operators it calls, and the ATen calls that were taken apart."""
+    """A program in the form in which it returns to PyTorch: the number of operators that it calls, and the split ATen
+    calls.
+    """
 
     operators: int
     taken_apart: frozenset[SourceCall]
 
 
 def remains_of_calls(module: IRModule) -> Remains:
-    """The calls that ``module`` was read from, as it computes those that `restore_calls` does not restore whole.
+    """The calls that ``module`` was read from and that `restore_calls` does not restore whole, in ``module``'s own
+    form.
 
-    Calls that share a value are counted together: several may be fewer operators than they were. Cost: linear.
+    Calls that share a value are counted together, because several may take fewer operators than before. Cost: linear.
     """
     bindings = [binding for binding in iter_bindings(restore_calls(module)) if _computes(binding)]
     restored = {call for binding in bindings for call in calls_of(binding.var) if _is_call_of(binding, call)}
@@ -40,14 +43,14 @@ def remains_of_calls(module: IRModule) -> Remains:
 
 
 def has_source_calls(module: IRModule) -> bool:
-    """True if ``module`` was read from PyTorch by this process, and so remembers the calls of ATen operators."""
+    """True if this process read ``module`` from PyTorch, so that its variables remember the calls of ATen operators."""
     return any(calls_of(binding.var) for binding in iter_bindings(module))
 
 
 class _SharingCalls:
-    """Calls in groups of those that share values, with the number of values of each call and of each group.
+    """Groups of calls that share values, with the number of values of each call and of each group.
 
-    ``restored`` are calls that stand in the program beside these values.
+    ``restored`` are calls that are in the program beside these values.
     """
 
     def __init__(self, restored: Set[SourceCall]) -> None:
@@ -65,7 +68,7 @@ class _SharingCalls:
         self._firsts.update(calls[:1])
 
     def taken_apart(self) -> Iterator[SourceCall]:
-        """The calls that have several values each, of groups that have more values than calls."""
+        """The calls with several values each, in groups that have more values than calls."""
         surplus: Counter[SourceCall] = Counter()
         for call in self._leader:
             surplus[self._found(call)] += self._firsts[call] - (call not in self._restored)

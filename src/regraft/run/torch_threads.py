@@ -1,4 +1,4 @@
-"""The number of threads that PyTorch runs on, which is one for the whole process, set for a while."""
+"""The number of PyTorch's threads, which is one setting of the whole process, set temporarily."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 @contextmanager
 def torch_threads(count: int | None) -> Generator[None]:
-    """PyTorch on ``count`` threads inside, and on as many as before afterwards; for None nothing changes."""
+    """Set the number of PyTorch threads inside the ``with`` block, and restore it afterwards; None changes nothing."""
     if count is None or find_spec("torch") is None:
         yield
         return

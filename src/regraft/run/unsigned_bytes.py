@@ -1,7 +1,8 @@
-"""Signed bytes that are multiplied with unsigned ones, as unsigned ones: the same numbers, by another zero point.
+"""Signed bytes that are multiplied by unsigned ones, written as unsigned ones: the same numbers with another zero
+point.
 
-Where the processor has no instruction for products of bytes, ONNX Runtime multiplies uint8 with int8 in pairs, whose
-sums it keeps in 16 bits. These overflow: twice 255 * 127 is 64,770. It is exact for two operands in uint8.
+If the processor has no instruction for byte products, ONNX Runtime multiplies uint8 by int8 in pairs, and sums each
+pair in 16 bits. The sum overflows: twice 255 * 127 is 64,770. With two uint8 operands it is exact.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _PRODUCTS: Final = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 
 
 class _Operands(NamedTuple):
-    """The places of a left side and its zero point, None where it is quantized inside; and of each right side's."""
+    """The positions of the left operand and its zero point, None if the operator quantizes it; and of each right
+    operand.
+    """
 
     left: tuple[int, int] | None
     right: tuple[tuple[int, int], ...]
@@ -49,21 +52,21 @@ _UNSIGNED: Final = ir.DataType.UINT8
 _SIGNED: Final = ir.DataType.INT8
 
 _SAFE: Final = 64
-"""Weights up to this magnitude are left: two products of them with 255 fit into 16 bits."""
+"""Weights up to this magnitude are not changed: two of their products with 255 fit into 16 bits."""
 
 _OFFSET: Final = 128
 
 _MOST_MOVES: Final = 16
-"""The most nodes between a quantized value and its product that are searched."""
+"""The number of nodes between a quantized value and its product that are searched."""
 
 
 def without_overflow(graph: ir.Graph, *, needed: bool | None = None, fold_signed: bool = False) -> bool:
-    """Let no product of ``graph`` have one operand in uint8 and the other in int8 of more than 7 bits, in place.
+    """Change ``graph`` in place so that no product has one operand in uint8 and the other in int8 of more than 7 bits.
 
-    That goes for operators on bytes, and for products of what `DequantizeLinear` gives, which runtimes compute in
-    bytes; they add 128 to int8 on the left of these by themselves. Numbers stay what they are. True if there was such a
-    product. ``needed``: whether the processor overflows; by default, as this one does. ``fold_signed``: weights beside
-    int8 become float32, where a runtime keeps their zero point from being another. Cost: linear in the nodes, and in
+    This covers operators on bytes, and products of `DequantizeLinear`'s results, which runtimes compute in bytes; for
+    these they add 128 to int8 on the left themselves. Values stay the same. Returns True if there was such a product.
+    ``needed`` says that the processor overflows; by default it is checked for this one. ``fold_signed``: weights beside
+    int8 become float32, because a runtime keeps their zero point from being changed. Cost: linear in the nodes, and in
     the weights that change.
     """
     if multiplies_bytes() if needed is None else not needed:
@@ -75,9 +78,9 @@ def without_overflow(graph: ir.Graph, *, needed: bool | None = None, fold_signed
 
 
 def model_without_overflow(model: str | os.PathLike[str] | onnx.ModelProto) -> bytes | None:
-    """The content of an ONNX file or model without such products, with the weights that lie in files beside it.
+    """The content of an ONNX file or model without such products, including weights from files beside it.
 
-    None where it has no such product, where it cannot be read, and where it is too large for one message.
+    None if it has no such product, if it cannot be read, or if it is too large for one message.
     """
     try:
         is_file = isinstance(model, str | os.PathLike)
@@ -85,12 +88,12 @@ def model_without_overflow(model: str | os.PathLike[str] | onnx.ModelProto) -> b
         if not without_overflow(read.graph, needed=True):
             return None
         return ir.to_proto(ir.external_data.load_to_model(read)).SerializeToString()
-    except Exception:  # what opens the model says what is wrong with it
+    except Exception:  # opening the model later reports the error
         return None
 
 
 class _Change:
-    """The change of one graph: what became of each of its values in int8."""
+    """The change of one graph, with the new form of each int8 value."""
 
     def __init__(self, graph: ir.Graph, fold_signed: bool) -> None:
         self._graph = graph
@@ -99,7 +102,7 @@ class _Change:
         self.is_made = False
 
     def run(self, nodes: ir.Graph) -> None:
-        """Change what the products among ``nodes``, and in their bodies, read."""
+        """Change the operands of the products among ``nodes``, and in their bodies."""
         for node in list(nodes):
             for body in bodies_of(node):
                 self.run(body)
@@ -136,7 +139,7 @@ class _Change:
                 self._graph.initializers.pop(value.name, None)
 
     def _read_unsigned(self, dequantized: ir.Node) -> bool:
-        """Let a `DequantizeLinear` read unsigned bytes, if what makes the signed ones can make these; True if so."""
+        """Make a `DequantizeLinear` read unsigned bytes, if the source of its bytes can produce them; True if so."""
         data, zero_point = dequantized.inputs[0], _input(dequantized, 2)
         if data is None or (zero_point is not None and zero_point.const_value is None):
             return False
@@ -158,7 +161,7 @@ class _Change:
         return True
 
     def _fold(self, product: ir.Node, dequantized: ir.Node) -> None:
-        """Let ``product`` read the numbers that constant bytes stand for."""
+        """Make ``product`` read the numbers that constant bytes represent."""
         known = [None if value is None else value.const_value for value in dequantized.inputs]
         if product.inputs[1] is not dequantized.outputs[0] or None in known or "block_size" in dequantized.attributes:
             return
@@ -171,7 +174,7 @@ class _Change:
         product.replace_input_with(1, self._constant(dequantized.outputs[0].name or "weights", numbers))
 
     def _make_unsigned(self, node: ir.Node, data: int, zero_point: int) -> None:
-        """Let ``node`` read its operand ``data`` as unsigned bytes, with the zero point to them."""
+        """Make ``node`` read its operand ``data`` as unsigned bytes, with the matching zero point."""
         value = node.inputs[data]
         if _is_safe(value):
             return
@@ -182,7 +185,7 @@ class _Change:
         node.replace_input_with(zero_point, point)
 
     def _unsigned(self, value: ir.Value | None, node: ir.Node) -> ir.Value:
-        """``value`` with 128 added, in uint8, for ``node``; None is a zero point of 0."""
+        """``value`` plus 128, in uint8, for ``node``; None is a zero point of 0."""
         if value is None:
             scale = node.inputs[1] if node.op_type == "DequantizeLinear" else None
             sizes = () if scale is None or scale.shape is None else tuple(scale.shape.numpy())
@@ -202,7 +205,7 @@ class _Change:
         return value
 
     def _computed(self, value: ir.Value, node: ir.Node) -> ir.Value:
-        """A value known only at run time, with 128 added: in 32 bits, which any opset adds up in."""
+        """A value that is known only at run time, plus 128; added in 32 bits, which every opset supports."""
         offset = self._constant("offset", np.array(_OFFSET, np.int32))
         wide = ir.node("Cast", [value], {"to": ir.DataType.INT32})
         summed = ir.node("Add", [wide.outputs[0], offset])
@@ -226,7 +229,7 @@ def _is_safe(value: ir.Value | None) -> bool:
 
 
 def _dtype_of(value: ir.Value | None) -> ir.DataType | None:
-    """The dtype of ``value``; files need not say it of what a quantization makes."""
+    """The dtype of ``value``; a file need not state it for the result of a quantization."""
     made_by = None if value is None else value.producer()
     if value is None or value.dtype is not None or made_by is None:
         return None if value is None else value.dtype
@@ -236,7 +239,7 @@ def _dtype_of(value: ir.Value | None) -> ir.DataType | None:
 
 
 def _made_by(node: ir.Node | None) -> ir.Node | None:
-    """The node that gives the numbers that ``node`` moves, pools or limits: runtimes move the quantization on."""
+    """The source node of the numbers that ``node`` moves, pools or clips: runtimes move quantization across these."""
     for _ in range(_MOST_MOVES):
         if node is None or not node.inputs or node.op_type in ("DequantizeLinear", *_PRODUCTS):
             break
@@ -245,10 +248,10 @@ def _made_by(node: ir.Node | None) -> ir.Node | None:
 
 
 def _gives(node: ir.Node | None, dtype: ir.DataType) -> bool:
-    """True if ``node`` gives numbers that stand for bytes of ``dtype``."""
+    """True if ``node`` dequantizes bytes of ``dtype``."""
     return node is not None and _is(node, "DequantizeLinear") and _dtype_of(node.inputs[0]) == dtype
 
 
 def _is(node: ir.Node, op_type: str) -> bool:
-    """True for ONNX's own operator of that name, and for the one that ONNX Runtime takes for it in its own domain."""
+    """True for ONNX's operator of that name, or ONNX Runtime's equivalent in its own domain."""
     return node.op_type == op_type and node.domain in ("", _MICROSOFT)

@@ -1,4 +1,4 @@
-"""An executable under the name and with the calls that Relax gives it: by name, with kept arguments, saved, timed."""
+"""An executable with the interface of Relax's virtual machine: called by name, with kept arguments, saved, timed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .relax_values import as_relax_value
 
 
 class BenchmarkResult(NamedTuple):
-    """The time of one call of a function, in seconds, as each repetition found it."""
+    """The time of one call of a function, in seconds, measured in each repetition."""
 
     results: tuple[float, ...]
 
@@ -32,12 +32,12 @@ class BenchmarkResult(NamedTuple):
 
     @property
     def min(self) -> float:
-        """The least."""
+        """The smallest time."""
         return min(self.results)
 
     @property
     def max(self) -> float:
-        """The greatest."""
+        """The largest time."""
         return max(self.results)
 
     @property
@@ -47,17 +47,17 @@ class BenchmarkResult(NamedTuple):
 
 
 class VMInstrumentReturnKind(IntEnum):
-    """The answers of an instrument before a call: go on, or leave the call out."""
+    """An instrument's answer before a call: continue, or skip the call."""
 
     NO_OP = 0
     SKIP_RUN = 1
 
 
 class VirtualMachine:
-    """An executable on a device: ``vm["main"](*arrays)``, as in Relax. NumPy's arrays come out as `Tensor`.
+    """An executable on a device: ``vm["main"](*arrays)``, as in Relax. NumPy arrays are returned as `Tensor`.
 
-    ``device`` is None, a name such as ``"cpu"``, or any object that prints as one; an executable runs where
-    its target runs, so another device raises `ExecutionError`. ``memory_cfg`` is taken and changes nothing.
+    ``device`` is None, a name such as ``"cpu"``, or any object whose text is one. An executable runs on the device of
+    its target, so another device raises `ExecutionError`. ``memory_cfg`` is ignored.
     """
 
     NAIVE_ALLOCATOR = 1
@@ -95,11 +95,11 @@ class VirtualMachine:
 
     @property
     def module(self) -> Executable:
-        """The executable, by its name in Relax."""
+        """The executable, under Relax's name for it."""
         return self.executable
 
     def _entry(self, name: str) -> EntryFunction:
-        """The function of a name, looked at by the instrument if there is one."""
+        """The function with a name, observed by the instrument if there is one."""
         run = self._watched.get(name) or self.executable[name]
 
         def call(*arguments: Any) -> Any:
@@ -108,16 +108,16 @@ class VirtualMachine:
         return call
 
     def invoke_closure(self, closure: Callable[..., Any], *args: Any) -> Any:
-        """Call a closure that a function of the module has given."""
+        """Call a closure that a function of the module has returned."""
         return as_relax_value(closure(*args))
 
     def set_instrument(self, instrument: Callable[..., Any]) -> None:
-        """Look on at every call of an operator and of an outside function, from now on.
+        """Observe every call of an operator or an external function from now on.
 
-        ``instrument(function, name, before_run, result, *arguments)`` is called before each, with None as the result,
-        and after it. Before a call it may answer `VMInstrumentReturnKind.SKIP_RUN`: the call is left out then, and its
-        result is None. ``name`` is the operator's (``add``, ``softmax``), or that of the outside function. Only the
-        reference engine (``"numpy"``, ``"llvm"``) calls operators one by one: `ExecutionError` for the others.
+        ``instrument(function, name, before_run, result, *arguments)`` is called before each call, with None as the
+        result, and after it. Before a call it may return `VMInstrumentReturnKind.SKIP_RUN`: then the call is skipped,
+        and its result is None. ``name`` is the name of the operator (``add``, ``softmax``) or of the external function.
+        Only the reference engine (``"numpy"``, ``"llvm"``) calls operators one by one; others raise `ExecutionError`.
         """
 
         def around(name: str, function: Callable[..., Any], arguments: tuple[Any, ...], run: Callable[[], Any]) -> Any:
@@ -131,17 +131,17 @@ class VirtualMachine:
         self._watched = self.executable.watched(around)
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
-        """Keep the arguments of a function, by position or by name, for `invoke_stateful`."""
+        """Store the arguments of a function, by position or by name, for `invoke_stateful`."""
         self._inputs[func_name] = self._arguments(func_name, args, kwargs)
 
     def invoke_stateful(self, func_name: str) -> None:
-        """Run a function on the arguments that `set_input` kept; `get_outputs` gives what it returns."""
+        """Run a function on the arguments that `set_input` stored; `get_outputs` returns its result."""
         if func_name not in self._inputs:
             raise ExecutionError(f"{func_name!r} has no arguments yet: call set_input({func_name!r}, ...) first")
         self._results[func_name] = self._entry(func_name)(*self._inputs[func_name])
 
     def get_outputs(self, func_name: str) -> Any:
-        """The result of the last `invoke_stateful` of a function; a tuple of results as a tuple."""
+        """The result of the last `invoke_stateful` of a function; several results are a tuple."""
         if func_name not in self._results:
             raise ExecutionError(f"{func_name!r} has not run yet: call invoke_stateful({func_name!r}) first")
         return self._results[func_name]
@@ -149,9 +149,10 @@ class VirtualMachine:
     def save_function(
         self, func_name: str, saved_name: str, *args: Any, include_return: bool = True, **kwargs: Any
     ) -> None:
-        """Make ``vm[saved_name]()`` a call of a function with these arguments; without its result if not wanted.
+        """Make ``vm[saved_name]()`` a call of a function with these arguments; it returns None unless
+        ``include_return``.
 
-        Raises `ExecutionError` where the module has a function of that name.
+        Raises `ExecutionError` if the module has a function of that name.
         """
         if saved_name in self.executable:
             raise ExecutionError(f"the module has a function {saved_name!r}; save this one under another name")
@@ -164,7 +165,7 @@ class VirtualMachine:
         self._saved[saved_name] = saved
 
     def _arguments(self, name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arguments of a function in order; those without a name fill the places that are left."""
+        """The arguments of a function in order; unnamed ones fill the remaining positions."""
         known = self.executable.parameters.get(name, ())
         for extra in named.keys() - set(known):
             warn(f"{name!r} has no parameter {extra!r}; it is left out", stacklevel=3)
@@ -187,10 +188,11 @@ class VirtualMachine:
         min_repeat_ms: int = 0,
         **_rest: Any,
     ) -> Callable[..., BenchmarkResult]:
-        """A timer of a function: called with its arguments, it runs it once and then ``repeat`` times ``number`` times.
+        """A timer for a function: called with the function's arguments, it runs it once, then ``repeat`` times
+        ``number`` times.
 
-        A repetition takes ``min_repeat_ms`` at least. ``"invoke_stateful"`` is timed with a function's name as its
-        argument. Relax's other options are taken and change nothing.
+        A repetition takes at least ``min_repeat_ms``. ``"invoke_stateful"`` is timed with a function's name as its
+        argument. Relax's other options are accepted and ignored.
         """
         del dev
         entry: Callable[..., Any] = self.invoke_stateful if func_name == "invoke_stateful" else self[func_name]

@@ -17,12 +17,12 @@ _OUTSIDE: Final = {
     "call_inplace": outside_function,
     "call_dps": outside_function,
 }
-"""The helpers that call outside functions, and what finds these by name."""
+"""The helpers that call external functions, each with the function that finds these by name."""
 _FAMILIES: Final = ("nn_", "image_", "vision_")
 
 
 def watched(program: PythonModule, around: Around) -> PythonModule:
-    """``program`` with ``around`` in place of each call of an operator and of an outside function."""
+    """``program`` with ``around`` in place of each call of an operator or an external function."""
     namespace = dict(program.namespace)
     for name, value in program.namespace.items():
         if name in program.operators:
@@ -61,7 +61,7 @@ def _watched_outside(
 
 
 def _where_there_is_a_value(check: TypeCheck) -> Callable[..., Any]:
-    """``check``, which passes over what a call that was left out did not give."""
+    """``check``, which ignores None, the result of a skipped call."""
 
     def run(value: Any, *rest: Any) -> Any:
         return () if value is None else check(value, *rest)

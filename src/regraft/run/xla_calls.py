@@ -1,7 +1,7 @@
-"""Effects and choices in a traced program: choose between branches, call functions outside, print, assert.
+"""Effects and branches in a traced program: choose a branch, call external functions, print, assert.
 
-While JAX traces a program, its tensors have no values. A branch is traced on both sides; a function outside is called
-when the compiled program runs, with NumPy arrays, and its result must be of the type that the call states.
+While JAX traces a program, its tensors have no values. Both sides of a branch are traced. An external function is
+called when the compiled program runs, with NumPy arrays, and its result must have the type in the call.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from .function_writer import FunctionWriter
 
 Slots = Any
-"""The tensors that a call gives: pairs of dtype and shape, nested in tuples as the result is."""
+"""The tensors of a call's result: pairs of dtype and shape, nested in tuples like the result."""
 
 
 class OutsideCalls:
-    """The calls that leave one program, and the first error that one of them raised while it ran.
+    """The calls that leave one program, and the first error that one of them raised.
 
-    JAX reports an error of a callback as text among its own; here it is kept, to be raised as what it is.
-    ``on_one_device`` says that the program is not spread over several.
+    JAX reports an error in a callback as a text inside its own error; here the original is kept and raised.
+    ``on_one_device`` says that the program runs on a single device.
     """
 
     def __init__(self, on_one_device: bool) -> None:
@@ -46,15 +46,15 @@ class OutsideCalls:
         self._on_one_device = on_one_device
 
     def take_error(self) -> Exception | None:
-        """The first error since the last time, which is forgotten."""
+        """The first error since the last call of this method; it is then cleared."""
         error, self.error = self.error, None
         return error
 
     def _outside(self, function: Callable[..., Any], values: tuple[Any, ...], result: Slots, *, pure: bool) -> Any:
-        """The result of ``function`` on NumPy arrays of its own, made of those in ``values`` when the program runs.
+        """The result of ``function`` on NumPy arrays made from the tensors in ``values`` when the program runs.
 
-        JAX calls it in a thread that does not have our settings, where it would make 64-bit numbers 32-bit ones. So
-        these go there and come back as pairs of 32-bit integers.
+        JAX calls it in a thread without our settings, where 64-bit numbers would become 32-bit ones. So 64-bit numbers
+        are passed and returned as pairs of 32-bit integers.
         """
         self.has_calls = True
         arrays: list[Any] = []
@@ -89,7 +89,7 @@ class OutsideCalls:
         return jax.tree.unflatten(tree, made)
 
     def call(self, pure: bool, callee: str | Callable[..., Any], result: Slots, *arguments: Any) -> Any:
-        """``callee(*arguments)`` when the program runs, with a result of ``result``'s dtypes and shapes."""
+        """``callee(*arguments)`` when the program runs, with a result that has the dtypes and shapes in ``result``."""
         if not isinstance(callee, str | NumpyKernel):
             return callee(*arguments)
         name = callee if isinstance(callee, str) else callee.name
@@ -103,7 +103,7 @@ class OutsideCalls:
     def call_inplace(
         self, callee: str | Callable[..., Any], indices: tuple[int, ...], result: Slots, *arguments: Any
     ) -> Any:
-        """As `call`, of a function that overwrites the arguments at ``indices``: it gets copies of them."""
+        """Like `call`, for a function that overwrites the arguments at ``indices``; it gets copies of them."""
         if not isinstance(callee, str):
             raise ExecutionError("call_inplace_packed of a closure cannot run on 'xla': closures overwrite nothing")
         name = callee
@@ -114,7 +114,7 @@ class OutsideCalls:
         return self._outside(run, arguments, result, pure=True)
 
     def call_dps(self, callee: str | Callable[..., Any], arguments: tuple[Any, ...], *outputs: Any) -> tuple[Any, ...]:
-        """As `call`, of a function that writes its results into arrays given after its inputs."""
+        """Like `call`, for a function that writes its results into arrays passed after its inputs."""
 
         def run(*values: Any) -> tuple[np.ndarray, ...]:
             results = tuple([np.empty(shape, numpy_dtype(dtype)) for dtype, shape in outputs])
@@ -129,7 +129,7 @@ class OutsideCalls:
         return self._report(partial(print_values, form=form), values)
 
     def assert_holds(self, condition: Any, *values: Any, form: str) -> tuple[()]:
-        """Have the run end in `ExecutionError` unless ``condition`` holds."""
+        """Make the run raise `ExecutionError` unless ``condition`` is true."""
         return self._report(partial(assert_holds, form=form), (condition, *values))
 
     def _report(self, report: Callable[..., Any], values: tuple[Any, ...]) -> tuple[()]:
@@ -141,10 +141,10 @@ class OutsideCalls:
 
 
 _outside: Final = Primitive("outside")
-"""A call without effects of a function outside, which takes the operands where they lie.
+"""A call without effects of an external function, which takes the operands without copying them.
 
-JAX's own `pure_callback` puts them into new arrays of JAX first. For small arrays that takes several times as long as
-the call.
+JAX's own `pure_callback` copies them into new JAX arrays first, which takes several times as long as the call for small
+arrays.
 """
 _outside.multiple_results = True
 
@@ -185,7 +185,7 @@ def _structures(slots: Slots) -> Any:
 
 
 def _checked(given: Any, slots: Slots, name: str) -> Any:
-    """``given``, what the function ``name`` returned, as arrays of the types that the call states."""
+    """``given``, the result of the function ``name``, as arrays, checked against the types in the call."""
     if isinstance(slots[0] if slots else (), str):
         dtype, shape = slots
         array = np.asarray(given)
@@ -200,7 +200,7 @@ def _checked(given: Any, slots: Slots, name: str) -> Any:
 
 
 def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """The result of the side that ``condition``, a boolean scalar, picks."""
+    """The result of the branch that ``condition``, a boolean scalar, selects."""
     if getattr(condition, "shape", ()) != ():
         raise ExecutionError(f"a condition must be a scalar, but this one has shape {tuple(condition.shape)}")
     if not isinstance(condition, jax.core.Tracer):
@@ -231,7 +231,7 @@ def _described(template: Any, arrays: Sequence[Any]) -> str:
     return str(assemble(template, iter(shown))) if len(shown) != 1 else shown[0]
 
 
-# --- what calls are written as
+# --- the texts of calls
 
 
 def _slots(writer: FunctionWriter, ty: Type, call: Call) -> str:
@@ -258,7 +258,7 @@ def _call_inplace_packed(writer: FunctionWriter, call: Call) -> str:
 
 
 def call_extern(writer: FunctionWriter, call: Call) -> str:
-    """The text of a call of an outside function that may have effects."""
+    """The text of a call of an external function that may have effects."""
     assert isinstance(call.op, ExternFunc)
     result = _slots(writer, call.ty, call)
     return called("call_outside", "False", outside_text(writer, call.op), result, *writer.operands(call.args))
@@ -272,7 +272,7 @@ LOWERINGS: Final = {
 
 
 def helpers(outside: OutsideCalls) -> dict[str, Any]:
-    """The globals that the text of `LOWERINGS` refers to."""
+    """The globals that the texts of `LOWERINGS` refer to."""
     return {
         "assert_holds": outside.assert_holds,
         "call_dps": outside.call_dps,

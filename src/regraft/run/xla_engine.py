@@ -1,8 +1,8 @@
 """The XLA engine: a program as one compiled computation, through JAX.
 
 The program is written as straight-line Python over `jax.numpy` (`function_writer`), traced, and compiled once for each
-set of sizes that it is called with. Weights are arguments of the computation, not constants in it, so that they are
-neither copied into the compiled program nor looked at by the compiler.
+set of sizes that it is called with. Weights are arguments of the computation, not constants in it, so they are not
+copied into the compiled program, and the compiler does not process them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .xla_executable import XlaExecutable
 
 MOST_KNOWN: Final = 64
-"""Constants without a name of up to this many elements are compiled in: the bounds of slices, scales, small tables."""
+"""Unnamed constants of up to this many elements are compiled in: bounds of slices, scales, small tables."""
 
 _SIZED_BY_VALUES: Final = {
     "relax.nonzero": (),
@@ -37,17 +37,17 @@ _SIZED_BY_VALUES: Final = {
     "relax.dynamic_strided_slice": (1, 2, 3),
     "relax.tensor_to_shape": (0,),
 }
-"""Operators whose result has a size that depends on values, and the operands that, if they are constants, fix it."""
+"""Operators whose result's size depends on values, and the operands that determine it if they are constants."""
 
 
 def runs(op: Op) -> bool:
-    """True if calls of ``op`` run here, at least with constants for the operands that sizes depend on."""
+    """True if this engine runs calls of ``op``, at least with constants for the operands that sizes depend on."""
     has_meaning = op.name in LOWERINGS or op.reference is not None or is_carried_node(op)
     return _SIZED_BY_VALUES.get(op.name, (0,)) != () and has_meaning
 
 
 def is_known(data: TensorData) -> bool:
-    """True if a constant is compiled into the program instead of being an argument of it."""
+    """True if a constant is compiled into the program instead of being an argument."""
     return data.name is None and data.size <= MOST_KNOWN
 
 
@@ -63,24 +63,26 @@ def compile_module(
     compiler_options: Mapping[str, Any] | None = None,
     verify_types: bool = False,
 ) -> XlaExecutable:
-    """``module`` on XLA, through JAX.
+    """``module`` compiled for XLA, through JAX.
 
     Args:
-        module: its functions compile when they are first called, once for each set of sizes.
-        device: where it runs: a device of JAX, or a name such as ``"cpu"`` or ``"gpu:1"``; None: JAX's first. With a
-            mesh, the platform whose devices the mesh takes.
-        mesh: several devices, over which ``shardings`` and ``inputs`` lay tensors; all others are whole on each.
-        shardings: specs of weights (and of parameters) by name or glob: an exact name decides, else the first glob.
+        module: its functions compile at their first call, once for each set of sizes.
+        device: the device to run on: a JAX device, or a name such as ``"cpu"`` or ``"gpu:1"``; None is JAX's first.
+            With a mesh, the platform of the mesh's devices.
+        mesh: several devices, over which ``shardings`` and ``inputs`` distribute tensors; all other tensors are whole
+            on each.
+        shardings: specs of weights (and of parameters) by name or glob: an exact name takes precedence, else the first
+            matching glob.
         inputs: specs of parameters, likewise.
-        donate: parameters by name whose memory the results may take over: an array of JAX that is given for one cannot
-            be read again.
-        cache: a directory in which compiled programs are kept, so that another process need not compile them again.
+        donate: names of parameters whose memory the results may reuse: a JAX array that is passed for one cannot be
+            read again.
+        cache: a directory for compiled programs, so that another process need not compile them again.
         compiler_options: XLA's own, such as ``{"xla_backend_optimization_level": 0}``.
-        verify_types: whether each binding's type is checked while the program is compiled.
+        verify_types: True to check each binding's type while the program is compiled.
 
-    Results are arrays of JAX. 64-bit numbers stay 64-bit, and the user's own settings of JAX are left alone. Cost:
-    linear in the bindings; compiling, at the first call, takes seconds for a large model. Raises `BuildError` for a
-    program that XLA cannot compile, and for shardings that do not fit the mesh or the tensors.
+    Results are JAX arrays. 64-bit numbers stay 64-bit, and the user's JAX settings are not changed. Cost: linear in the
+    bindings; compiling, at the first call, takes seconds for a large model. Raises `BuildError` for a program that XLA
+    cannot compile, and for shardings that do not fit the mesh or the tensors.
     """
     _check_calls_end(module)
     _check_sizes_are_known(module)
@@ -102,7 +104,7 @@ def _check_calls_end(module: IRModule) -> None:
 
 
 def _check_sizes_are_known(module: IRModule) -> None:
-    """Raise `BuildError` at a call whose result has a size that only its operands' values tell."""
+    """Raise `BuildError` for a call whose result's size depends on its operands' values."""
     for name, function in module.items():
         for expr in walk(function):
             for binding in _bindings(expr):

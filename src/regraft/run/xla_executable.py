@@ -1,4 +1,6 @@
-"""The result of `build` for target ``"xla"``: functions that compile when called, and a report of what was compiled."""
+"""The result of `build` for target ``"xla"``: functions that compile when called, and a report on the compiled
+programs.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ _serial: Final = itertools.count()
 
 
 class XlaExecutable(Executable):
-    """A module on XLA. Functions compile when they are first called, once for each set of sizes."""
+    """A module on XLA. Functions compile at their first call, once for each set of sizes."""
 
     __slots__ = ("_compiling", "_placement", "mesh", "placements")
     mesh: Mesh | None
     placements: Mapping[str, CutAxes]
-    """The axes of the mesh that cut each axis of a weight or argument, by name; the others are whole on each device."""
+    """The axes of the mesh that cut each axis of a weight or argument, by name; all others are whole on each device."""
 
     def __init__(
         self,
@@ -62,17 +64,17 @@ class XlaExecutable(Executable):
         super().__init__("xla", {name: _entry(f) for name, f in self._compiling.items()}, program.source)
 
     def place(self, name: str, shape: tuple[int, ...], read: Callable[[tuple[slice, ...]], Any]) -> Any:
-        """An array of JAX that is laid as the parameter ``name`` is; ``read(region)`` gives the numbers of a part of
+        """A JAX array with the sharding of the parameter ``name``; ``read(region)`` returns the numbers of a part of
         it.
 
-        Each process reads the parts of its own devices only.
+        Each process reads only the parts of its own devices.
         """
         with engine_settings():
             return self._placement.put_parts(shape, self._placement.sharding(name), read)
 
     @property
     def device_kinds(self) -> tuple[str, ...]:
-        """The prefix of the names of the devices that this runs on."""
+        """The prefixes of the names of the devices that this runs on."""
         platform = self._placement.platform
         return (platform, "llvm") if platform == "cpu" else (platform, "cuda" if platform == "gpu" else platform)
 
@@ -89,10 +91,10 @@ class XlaExecutable(Executable):
     def report(self, function: str | None = None, sizes: Mapping[str, int] | None = None) -> XlaReport:
         """The report on compiled programs: weights, arguments and temporaries by device, collectives by source layer.
 
-        ``function`` is the one to report on, by default all. Those that have been called are reported for the sizes of
-        the latest call; others are compiled for the sizes of their types, where ``sizes`` gives the open ones by name.
-        Nothing of the weights is read. Cost: once the compilation, then linear in the compiled program's text. Raises
-        `BuildError` when a size is not known, and as a call would.
+        ``function`` is the function to report on, by default all. Functions that have been called are reported for the
+        sizes of the latest call. Others are compiled for the sizes in their types, with symbolic sizes from ``sizes``
+        by name. Weights are not read. Cost: the compilation once, then linear in the text of the compiled program.
+        Raises `BuildError` if a size is unknown, and the errors of a call.
         """
         chosen = [function] if function is not None else list(self._compiling)
         reports: list[FunctionReport] = []
@@ -120,7 +122,7 @@ def _specs(
     shardings: Mapping[str, Any] | None,
     inputs: Mapping[str, Any] | None,
 ) -> dict[str, CutAxes]:
-    """The spec of each tensor that something is said of, by name."""
+    """The spec of each tensor that has one, by name."""
     if mesh is None:
         for argument, given in (("shardings", shardings), ("inputs", inputs)):
             if given:

@@ -1,6 +1,7 @@
-"""JAX, as the modules of this engine use it.
+"""JAX, in the form that the modules of this engine import it.
 
-Its annotations are partly unknown to a strict type checker, so its names are handed on untyped, from here alone.
+Its annotations are partly unknown to a strict type checker, so only this module imports its names, and makes them
+untyped.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import os
 from typing import Any, Final, TypeAlias
 
-# JAX's callbacks copy their operands on the threads that run the program, as many as there are cores. A single thread
-# would wait for itself forever. JAX reads this when it is first used in a process.
+# JAX's callbacks copy their operands on the threads that run the program; there are as many threads as cores. A single
+# thread would wait for itself forever. JAX reads this variable when it is first used in a process.
 if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) == 1:
     os.environ.setdefault("PJRT_NPROC", "2")
 
@@ -32,7 +33,7 @@ create_device_mesh: Final[Any] = _mesh_utils.create_device_mesh
 compilation_cache: Final[Any] = _compilation_cache
 
 JaxArray: TypeAlias = Any
-"""An array of JAX, with numbers or traced."""
+"""A JAX array, concrete or traced."""
 JaxDevice: TypeAlias = Any
 Sharding: TypeAlias = Any
-"""The layout of an array of JAX on devices."""
+"""The layout of a JAX array on devices."""

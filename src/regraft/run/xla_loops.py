@@ -1,7 +1,7 @@
-"""Loops in a program that XLA compiles: `lax.scan` where the number of steps is known, else `lax.while_loop`.
+"""Loops in a program that XLA compiles: `lax.scan` if the number of steps is known, else `lax.while_loop`.
 
-The body is traced once, so what is carried keeps its shapes and dtypes from step to step, and how much is stacked has
-to be known.
+The body is traced once, so carried values keep their shapes and dtypes from step to step, and the number of stacked
+rows must be known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def loop(
     rows: Sequence[Any] = (),
     numbered: bool = True,
 ) -> tuple[Any, ...]:
-    """The results of a loop; operands as for the operator, an empty tuple or None for one that is left out."""
+    """The results of a loop, with the operator's operands; an empty tuple or None is an omitted operand."""
     lengths = sorted({x.shape[0] for x in scanned})
     if len(lengths) > 1:
         raise ExecutionError(f"what a loop scans has {' and '.join(map(str, lengths))} slices; expected one number")
@@ -41,7 +41,7 @@ def loop(
 
 
 class _LoopBody:
-    """The body of one loop, as a function of the arrays that are carried."""
+    """The body of one loop, as a function of the carried arrays."""
 
     def __init__(self, body: Callable[..., Any], carried: tuple[Any, ...]) -> None:
         self._body = body
@@ -62,7 +62,7 @@ class _LoopBody:
         return (*self._values(finals), *stacks)
 
     def repeat(self, scanned: Sequence[Any], limit: Any, condition: Any) -> tuple[Any, ...]:
-        """The results of the steps that are made while ``condition`` holds, up to ``limit``."""
+        """The results of steps while ``condition`` is true, up to ``limit`` steps."""
 
         def goes_on(state: Any) -> Any:
             step, holds, _ = state
@@ -84,7 +84,7 @@ class _LoopBody:
         return assemble(self._template, iter(arrays))
 
     def _step(self, given: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-        """The arrays that are carried on and those that are stacked, of what one step gives."""
+        """The carried arrays and the stacked arrays among the results of one step."""
         arrays: list[Any] = []
         template = dissect(given[: self._count], arrays)
         arrays = [jnp.asarray(array) for array in arrays]

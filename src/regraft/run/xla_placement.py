@@ -1,7 +1,7 @@
 """The placement of a program's tensors: on one device, or over a mesh by their shardings.
 
-Binds a `Mesh` to the devices that JAX sees, and brings weights and arguments to their places; each process reads and
-sends only the parts of its own devices.
+It binds a `Mesh` to the devices that JAX sees, and transfers weights and arguments to their places. Each process reads
+and sends only the parts of its own devices.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from .sharding_gate import ShardedTensor, check_sizes, checked_spec
 from .xla_library import JaxArray, JaxDevice, Sharding, create_device_mesh, jax
 
 _CARRIERS: Final = {**BYTES_FOR_BITS, "float4_e2m1fn": "bfloat16"}
-"""As what numbers narrower than a byte go in: JAX and XLA disagree on how their arrays lie in memory."""
+"""The dtypes in which numbers narrower than a byte are passed: JAX and XLA disagree on their memory layout."""
 
 
 def carrier(dtype: Any) -> np.dtype[Any]:
-    """The dtype that an argument of ``dtype`` goes in as; the compiled program makes it what it was."""
+    """The dtype in which an argument of ``dtype`` is passed; the compiled program converts it back."""
     given = np.dtype(dtype)
     return np.dtype(numpy_dtype(_CARRIERS[given.name])) if given.name in _CARRIERS else given
 
 
 def _carried(array: Any) -> Any:
-    """``array``, of NumPy or JAX, in the dtype that it goes in as."""
+    """``array``, of NumPy or JAX, in the dtype in which it is passed."""
     return array.astype(carrier(array.dtype)) if array.dtype.name in _CARRIERS else array
 
 
 def devices_of(platform: str | None) -> list[JaxDevice]:
-    """The devices of a platform, or of the default one, of all processes."""
+    """The devices of a platform, or of the default platform, of all processes."""
     try:
         return jax.devices(platform)
     except RuntimeError as error:
@@ -66,23 +66,25 @@ class Placement:
         return next(iter(self.sharding_of(()).device_set)).platform
 
     def sharding(self, name: str | None) -> Sharding:
-        """The sharding of the tensor of that name; whole on every device unless something is said of it."""
+        """The sharding of the tensor with that name; by default it is whole on every device."""
         return self.sharding_of(self.specs.get(name, ()) if name is not None else ())
 
     def sharding_of(self, spec: CutAxes) -> Sharding:
-        """The sharding of a tensor of that spec."""
+        """The sharding of a tensor with that spec."""
         if self._bound is None:
             assert self._single is not None
             return self._single
         return jax.sharding.NamedSharding(self._bound, jax.sharding.PartitionSpec(*[axes or None for axes in spec]))
 
     def check_sizes(self, argument: str, tensor: ShardedTensor | None, sizes: Sequence[int]) -> None:
-        """Raise `BuildError` where an argument's sizes, which were open until now, do not divide over what cuts it."""
+        """Raise `BuildError` if an argument's sizes, symbolic until now, do not divide by the parts that they are cut
+        into.
+        """
         if self.mesh is not None and tensor is not None and tensor.name in self.specs:
             check_sizes(argument, self.specs[tensor.name], tensor, sizes, self.mesh)
 
     def annotation(self, where: str, call: Call, meshes: Mapping[str, Sequence[DeviceMesh]]) -> CutAxes:
-        """The spec that a call of ``annotate_sharding`` states, over this program's mesh.
+        """The spec in a call of ``annotate_sharding``, for this program's mesh.
 
         Raises `BuildError`, which starts with ``where``, for another mesh, and for sizes that do not divide.
         """
@@ -115,15 +117,15 @@ class Placement:
         return checked_spec("annotate_sharding", tuple(cut), tensor, self.mesh)
 
     def annotated(self, x: JaxArray, spec: CutAxes) -> JaxArray:
-        """``x``, traced, laid as ``spec`` says."""
+        """The traced ``x`` with the sharding of ``spec``."""
         return jax.lax.with_sharding_constraint(x, self.sharding_of(spec))
 
     def put_weight(self, data: TensorData, sharding: Sharding) -> JaxArray:
-        """A weight in its place; of a file, each process reads the parts of its own devices."""
+        """A weight in its place; each process reads from its file only the parts of its own devices."""
         return self.put_parts(data.shape, sharding, lambda region: _carried(data.part(region)))
 
     def put_argument(self, value: Any, sharding: Sharding) -> JaxArray:
-        """An argument in its place; every process gives the whole of it, and sends the parts of its own devices."""
+        """An argument in its place; every process has the whole argument, and sends the parts of its own devices."""
         value = _carried(value)
         if isinstance(value, jax.Array):
             return value if value.sharding == sharding else jax.device_put(value, sharding)
@@ -134,7 +136,7 @@ class Placement:
     def put_parts(
         self, shape: tuple[int, ...], sharding: Sharding, read: Callable[[tuple[slice, ...]], np.ndarray]
     ) -> JaxArray:
-        """An array that lies as ``sharding`` says; ``read`` gives the parts of this process's devices."""
+        """An array with ``sharding``; ``read`` returns the parts of this process's devices."""
         return jax.make_array_from_callback(shape, sharding, read)
 
 
@@ -164,7 +166,7 @@ def _bound(mesh: Mesh, platform: Any) -> Any:
 
 
 def _more_devices(mesh: Mesh, device: JaxDevice) -> str:
-    """The way to more devices, on a CPU."""
+    """The way to get more devices on a CPU, for messages."""
     if device.platform != "cpu":
         return ""
     flag = "--xla_force_host_platform_device_count"

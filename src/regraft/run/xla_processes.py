@@ -1,7 +1,7 @@
 """Several processes as one program: connecting them, and agreeing on what is compiled before anything runs.
 
-Every process runs the same script; a mesh then reaches over the devices of all. What one process compiles the others
-must compile too, or collectives would wait for each other for ever, so the texts are compared first.
+Every process runs the same script, and a mesh covers the devices of all. All processes must compile the same programs,
+or collectives would wait for each other forever, so the texts are compared first.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .process_watch import GRACE_SECONDS, ProcessWatch
 from .xla_library import jax
 
 WAIT_SECONDS: Final = 120
-"""The seconds that a process waits for the others where all have to come, before it says that one is missing."""
+"""The seconds that a process waits for all others at a barrier before it reports that one is missing."""
 
 _WATCH: Final = "regraft/watch"
 _WATCH_SECONDS: Final = 20
-"""The seconds for which a process tries to reach the first one for the watch, which runs can do without."""
+"""The seconds for which a process tries to connect to the first one for the watch; runs work without the watch."""
 _JAX_WAITS: Final = 6
-"""JAX waits this many times as long as the watch before it aborts the processes that are left."""
+"""JAX waits this many times as long as the watch before it aborts the remaining processes."""
 
 _numbers: Final = itertools.count()
 _watches: Final[list[ProcessWatch]] = []
-"""The one watch of this process, where it is one of several."""
+"""The watch of this process, if it is one of several."""
 
 
 def connect(
@@ -39,18 +39,18 @@ def connect(
     *,
     heartbeat_seconds: int = 10,
 ) -> None:
-    """Make this process one of several; call it before anything else uses JAX.
+    """Make this process one of several; call this before anything else uses JAX.
 
     Args:
-        coordinator: address and port of process 0, such as ``"10.0.0.1:1234"``. None, like the other two: what JAX
-            finds out from the cluster's own environment (Slurm, Kubernetes, TPU pods).
-        processes: how many there are.
-        process: the number of this one.
-        heartbeat_seconds: after how long a machine that does not answer counts as gone.
+        coordinator: address and port of process 0, such as ``"10.0.0.1:1234"``. If this and the next two are None, JAX
+            finds them in the cluster's environment (Slurm, Kubernetes, TPU pods).
+        processes: the number of processes.
+        process: the number of this process.
+        heartbeat_seconds: the time after which a machine that does not answer counts as gone.
 
-    From then on the end of one process ends all: when one dies, or stops with an error, the others say so on standard
-    error and exit with code 75, at once, or after ``heartbeat_seconds`` where a whole machine is gone. The one that
-    failed exits with code 1. Raises `BuildError` when they do not come together.
+    From then on the end of one process ends all. If one dies, or stops with an error, the others print that on standard
+    error and exit with code 75: at once, or after ``heartbeat_seconds`` if a whole machine is gone. The process that
+    failed exits with code 1. Raises `BuildError` if the processes cannot connect.
     """
     try:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -69,7 +69,7 @@ def connect(
 
 
 def _watch(heartbeat_seconds: int) -> ProcessWatch:
-    """Connect with the others, who find process 0 where JAX does."""
+    """Connect to the other processes, which find process 0 where JAX does."""
     state = _state()
     watch = ProcessWatch(state.process_id, state.num_processes, heartbeat_seconds)
     if state.process_id == 0:
@@ -91,7 +91,9 @@ def _watch(heartbeat_seconds: int) -> ProcessWatch:
 
 
 def await_the_end() -> None:
-    """After an error that the end of another process may have caused: wait as long as that takes to end this one."""
+    """Wait, after an error that the end of another process may have caused, until the watch has had time to end this
+    one.
+    """
     if _watches:
         time.sleep(GRACE_SECONDS)
 
@@ -107,7 +109,7 @@ def process_index() -> int:
 
 
 def barrier(name: str) -> None:
-    """Returns when all processes have come here. Raises `ExecutionError` when one does not come in time."""
+    """Wait until all processes have called this. Raises `ExecutionError` if one does not in time."""
     if process_count() == 1:
         return
     try:
@@ -117,7 +119,7 @@ def barrier(name: str) -> None:
 
 
 def agree(what: str, text: str) -> None:
-    """Raise `BuildError` on every process unless all of them give the same text."""
+    """Raise `BuildError` on every process unless all processes pass the same text."""
     if process_count() == 1:
         return
     digest, number = hashlib.sha256(text.encode()).hexdigest(), next(_numbers)

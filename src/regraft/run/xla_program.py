@@ -41,18 +41,18 @@ _CACHE_SETTINGS: Final = {
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": -1,
 }
-"""JAX's settings for keeping compiled computations; None stands for the directory."""
+"""JAX's settings for keeping compiled computations; None is replaced by the directory."""
 
 
 @contextmanager
 def engine_settings() -> Generator[None]:
-    """JAX as programs need it, in this thread, while it lasts: 64-bit integers and floats, exact products."""
+    """JAX's settings for our programs, in this thread and inside the ``with`` block: 64 bits and exact products."""
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         yield
 
 
 def dialect(module: IRModule, outside: OutsideCalls, placement: Placement) -> Dialect:
-    """The text of ``module`` for XLA."""
+    """The dialect of Python in which ``module`` is written for XLA."""
     meshes: Mapping[str, Sequence[DeviceMesh]] = module.global_infos
 
     def annotate(writer: FunctionWriter, call: Call) -> str:
@@ -91,12 +91,12 @@ def _known_constant(data: TensorData) -> JaxArray:
 
 
 def _caller_line() -> int:
-    """The line of the program's text that called the function that asks."""
+    """The line of the program's text that called the caller of this function."""
     return sys._getframe(2).f_lineno  # pyright: ignore[reportPrivateUsage]
 
 
 def _scoped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, whose operations tell in the compiled program which line of the text called it."""
+    """``function``, with its operations labeled in the compiled program by the line of the text that called it."""
 
     def run(*operands: Any, **attributes: Any) -> Any:
         with jax.named_scope(f"{SCOPE}{_caller_line()}"):
@@ -106,7 +106,7 @@ def _scoped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class ArgumentSignature(NamedTuple):
-    """The signature of a compiled function: the template of its arguments, and shape and dtype of each array."""
+    """The signature of a compiled function: the template of its arguments, and the shape and dtype of each array."""
 
     template: Any
     arrays: tuple[tuple[tuple[int, ...], Any], ...]
@@ -117,11 +117,11 @@ class Compiled(NamedTuple):
 
     run: Any
     result: Any
-    """The template of what it gives, whose arrays ``run`` gives."""
+    """The template of its results, whose arrays ``run`` returns."""
 
 
 class Home:
-    """The common state of the functions of a module: its text, its devices, and the weights that are there."""
+    """The common state of a module's functions: its text, its devices, and the weights on them."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Home:
             program.namespace[name] = _scoped(program.namespace[name])
 
     def weight(self, data: TensorData) -> JaxArray:
-        """A weight where it belongs; brought there the first time."""
+        """A weight in its place; it is transferred there the first time."""
         key = constant_key(data)
         found = self._weights.get(key)
         if found is None:
@@ -151,7 +151,7 @@ class Home:
 
 
 class XlaFunction:
-    """One function of the module: called with arrays, it compiles for their sizes, once, and runs."""
+    """One function of the module: when called with arrays, it compiles for their sizes, once, and runs."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class XlaFunction:
         self._lock: Final = Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        """The result for these arguments, as arrays of JAX."""
+        """The results for these arguments, as JAX arrays."""
         arrays: list[Any] = []
         template = dissect(tuple(self._signature.values(arguments)), arrays)
         signature = ArgumentSignature(template, tuple([(array.shape, array.dtype) for array in arrays]))
@@ -189,7 +189,9 @@ class XlaFunction:
             return assemble(compiled.result, iter(self._finished(compiled, parted, weights, wait=borrowed)))
 
     def compile(self, signature: ArgumentSignature) -> Compiled:
-        """The function for one signature. Cost: once what XLA takes, seconds for a large model; then nothing."""
+        """The function compiled for one signature. Cost: XLA's compilation once, seconds for a large model; then
+        nothing.
+        """
         found = self.compiled.get(signature)
         if found is not None:
             return found
@@ -209,7 +211,7 @@ class XlaFunction:
     def signature(self, sizes: Mapping[str, int]) -> ArgumentSignature:
         """The signature of the function, from the types of its parameters and ``sizes`` by name.
 
-        Raises `BuildError` for a parameter whose type does not tell its sizes, or a name that stands for no size.
+        Raises `BuildError` for a parameter whose type does not determine its sizes, and for a missing size.
         """
         arrays: list[tuple[tuple[int, ...], Any]] = []
         given = dict(sizes)
@@ -219,7 +221,7 @@ class XlaFunction:
         return ArgumentSignature(template, tuple(arrays))
 
     def report(self, signature: ArgumentSignature) -> FunctionReport:
-        """The program compiled for ``signature``; compiles it first if need be, without weights."""
+        """The report on the program for ``signature``; compiles the program first if necessary, without weights."""
         compiled = self.compile(signature).run
         arguments, temporaries, results, aliased = memory_of(compiled)
         placement = self.home.placement
@@ -239,7 +241,7 @@ class XlaFunction:
         )
 
     def _check_sizes(self, signature: ArgumentSignature) -> None:
-        """Raise `BuildError` where sizes that were open until now do not divide over what cuts them."""
+        """Raise `BuildError` if sizes that were symbolic until now do not divide by their numbers of parts."""
         names = array_names(signature.template, self._hints)
         for name, (shape, _) in zip(names, signature.arrays, strict=True):
             self.home.placement.check_sizes(f"{self.name}: inputs", self._placed.get(name), shape)
@@ -268,14 +270,14 @@ class XlaFunction:
         return lowered, results[0]
 
     def _parted(self, names: Sequence[str], values: Sequence[Any]) -> tuple[dict[int, Any], dict[int, Any]]:
-        """``values`` by their places, those that are kept and those whose memory the results may take over."""
+        """``values`` by their positions: those that are kept, and those whose memory the results may reuse."""
         parts: tuple[dict[int, Any], dict[int, Any]] = {}, {}
         for index, (name, value) in enumerate(zip(names, values, strict=True)):
             parts[name.partition("[")[0] in self._donated][index] = value
         return parts
 
     def _finished(self, compiled: Compiled, arrays: Any, weights: list[Any], *, wait: bool) -> list[JaxArray]:
-        """The results of a run, waited for where it may call out or reads memory that is the caller's."""
+        """The results of a run. Waits for them if the run may call external functions or reads the caller's memory."""
         outside = self.home.outside
         with self._located(), _explained():
             found = compiled.run(*arrays, weights)
@@ -290,7 +292,9 @@ class XlaFunction:
 
     @contextmanager
     def _located(self) -> Generator[None]:
-        """Errors of JAX and of what runs inside, as ours: where in the program, and what can be done."""
+        """Convert errors of JAX and of everything that runs inside into ours, with the place in the program and a
+        remedy.
+        """
         try:
             yield
         except TypeCheckError:
@@ -308,7 +312,7 @@ class XlaFunction:
 
 @contextmanager
 def _explained() -> Generator[None]:
-    """Report the end of another process as such, not as a missing answer."""
+    """Report the end of another process as such, instead of as a missing answer."""
     try:
         yield
     except Exception:
@@ -322,12 +326,14 @@ _NEEDS_VALUES: Final = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
-"""The errors that JAX raises where Python needs a number that a traced array does not have yet."""
+"""JAX's errors for Python code that needs a number which a traced array does not have yet."""
 
 
 @contextmanager
 def _kept_in(directory: str | None) -> Generator[None]:
-    """Compiled computations are looked for in ``directory``, and written there; JAX's own settings come back after."""
+    """Keep compiled computations in ``directory`` inside the ``with`` block; JAX's own settings are restored
+    afterwards.
+    """
     if directory is None:
         yield
         return
@@ -345,7 +351,7 @@ def _kept_in(directory: str | None) -> Generator[None]:
 
 
 def leaves_of(name: str, ty: Type, origin: str = "") -> Iterator[ShardedTensor]:
-    """The tensors of a parameter: itself, or the fields of a tuple, ``name[0]`` and so on."""
+    """The tensors of a parameter: the parameter itself, or the fields of a tuple, ``name[0]`` and so on."""
     if isinstance(ty, TensorType):
         yield ShardedTensor(name, ty.shape, ty.dtype, origin)
     elif isinstance(ty, TupleType):
@@ -354,7 +360,9 @@ def leaves_of(name: str, ty: Type, origin: str = "") -> Iterator[ShardedTensor]:
 
 
 def _template(ty: Type, place: str, sizes: Mapping[str, int], arrays: list[tuple[tuple[int, ...], Any]]) -> Any:
-    """The template of a value of type ``ty``, as `dissect` would give it of one; its arrays go to ``arrays``."""
+    """The template of a value of type ``ty``, as from `dissect`; shapes and dtypes of its arrays are added to
+    ``arrays``.
+    """
     if isinstance(ty, TupleType):
         return tuple([_template(field, f"{place}[{i}]", sizes, arrays) for i, field in enumerate(ty.fields)])
     if isinstance(ty, TensorType) and ty.shape is not None and ty.dtype is not None:
@@ -375,7 +383,7 @@ def _size(dim: Dim, place: str, sizes: Mapping[str, int]) -> int:
 
 
 def array_names(template: Sequence[Any], hints: Sequence[str]) -> list[str]:
-    """The name of each array of the arguments' template, as `leaves_of` has it."""
+    """The name of each array in the arguments' template, in the form of `leaves_of`."""
     names: list[str] = []
     pending: list[tuple[str, Any]] = list(zip(hints, template, strict=True))[::-1]
     while pending:

@@ -1,6 +1,6 @@
-"""The report on a compiled program: bytes on each device, and collectives with their loads, by source layer.
+"""The report on a compiled program: bytes on each device, and collectives with their sizes, by source layer.
 
-Read from XLA's compiled text, so it is what will run, not what was planned. Sizes are those of one device.
+It is read from XLA's compiled text, so it describes what will run, not what was planned. Sizes are per device.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .mesh import Mesh
 from .python_source import PythonModule
 
 SCOPE: Final = "regraft_line_"
-"""The name scope of a binding's operations, followed by its line of the text."""
+"""The prefix of the name scope of a binding's operations; the line of the text follows."""
 
 _COLLECTIVE: Final = re.compile(
     r"= (?P<type>\(.*?\)|\S+) "
@@ -38,23 +38,23 @@ class Collective:
     bytes: int
     """The size of its result on a device."""
     layer: str
-    """The node of the source model that it comes from, or the binding."""
+    """The node of the source model, or the binding, that it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionReport:
-    """One function, compiled for one set of sizes; all bytes are those of one device."""
+    """One function, compiled for one set of sizes; all bytes are per device."""
 
     name: str
     sizes: str
     devices: int
     weights: int
     arguments: int
-    """Bytes of all arguments, weights among them."""
+    """Bytes of all arguments, including weights."""
     temporaries: int
     results: int
     aliased: int
-    """Bytes of arguments whose memory the results take over."""
+    """Bytes of arguments whose memory the results reuse."""
     collectives: tuple[Collective, ...]
 
     @property
@@ -92,7 +92,7 @@ class XlaReport:
     mesh: Mesh | None
     functions: tuple[FunctionReport, ...]
     compilations: int
-    """The number of programs that were compiled in all: one for each function and set of sizes."""
+    """The number of programs that were compiled: one for each function and set of sizes."""
 
     def __getitem__(self, name: str) -> FunctionReport:
         return next(function for function in self.functions if function.name == name)
@@ -104,7 +104,7 @@ class XlaReport:
 
 
 def size_text(count: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes as a text for people."""
     size, unit = float(count), 0
     while size >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1
@@ -120,7 +120,7 @@ def collectives_of(text: str, program: PythonModule) -> tuple[Collective, ...]:
             continue
         arrays = _ARRAY.findall(match["type"])
         if match["start"] and len(arrays) > 1 and match["kind"] != "all-reduce":
-            arrays = arrays[len(arrays) // 2 :]  # a started exchange gives its operands too, first
+            arrays = arrays[len(arrays) // 2 :]  # a started exchange returns its operands first
         found.append(Collective(match["kind"], _bytes(arrays), _layer(line, program)))
     return tuple(found)
 
@@ -146,7 +146,7 @@ def _layer(line: str, program: PythonModule) -> str:
 
 
 def memory_of(compiled: Any) -> tuple[int, int, int, int]:
-    """Bytes of arguments, temporaries, results and arguments that the results take over, on one device."""
+    """Bytes of arguments, temporaries, results, and arguments that the results reuse, on one device."""
     stats = compiled.memory_analysis()
     if stats is None:
         return 0, 0, 0, 0
@@ -159,7 +159,7 @@ def memory_of(compiled: Any) -> tuple[int, int, int, int]:
 
 
 def sizes_text(names: Sequence[str], arrays: Sequence[tuple[tuple[int, ...], Any]]) -> str:
-    """The arguments of a compiled function: ``x: float32 (2, 3)``."""
+    """The arguments of a compiled function as a text: ``x: float32 (2, 3)``."""
     shown = [f"{name}: {dtype} {shape}" for name, (shape, dtype) in zip(names, arrays, strict=True)]
     more = f", and {len(shown) - 6} more" if len(shown) > 6 else ""
     return ", ".join(shown[:6]) + more

@@ -1,7 +1,7 @@
-"""Values of a program taken apart into arrays, which XLA computes with, and the rest, which it compiles in.
+"""Values of a program split into arrays, which XLA computes with, and the rest, which is compiled in.
 
 Sizes, scalars, strings and functions are known when a program is compiled; tensors are not. `dissect` and `assemble`
-turn nested tuples of both into a list of arrays and a template, and back.
+convert nested tuples of both into a list of arrays and a template, and back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TUPLE: Final[type[Any]] = tuple
 
 @final
 class _Array:
-    """The mark of an array's place in a template."""
+    """The placeholder of an array in a template."""
 
     def __repr__(self) -> str:
         return "array"
@@ -30,14 +30,14 @@ ARRAY: Final = _Array()
 
 
 class CompiledValue(NamedTuple):
-    """A value that is compiled in; with its type, since ``1 == True == 1.0``."""
+    """A value that is compiled in; with its type, because ``1 == True == 1.0``."""
 
     kind: type[Any]
     value: Any
 
 
 def is_array(value: object) -> bool:
-    """True if ``value`` is an array, traced or with numbers."""
+    """True if ``value`` is an array, traced or concrete."""
     return isinstance(value, jax.Array | np.ndarray | np.generic)
 
 
@@ -47,7 +47,7 @@ def array_dtype(value: Any) -> str | None:
 
 
 def dissect(value: Any, arrays: list[Any]) -> Any:
-    """A template of ``value``, whose arrays go to the end of ``arrays``."""
+    """The template of ``value``; its arrays are appended to ``arrays``."""
     if is_array(value):
         arrays.append(value)
         return ARRAY
@@ -57,7 +57,7 @@ def dissect(value: Any, arrays: list[Any]) -> Any:
 
 
 def assemble(template: Any, arrays: Iterator[Any]) -> Any:
-    """The value that ``template`` was made of, with the next of ``arrays`` in it."""
+    """The value for ``template``, with the next of ``arrays`` in its places."""
     if template is ARRAY:
         return next(arrays)
     if isinstance(template, CompiledValue):
@@ -66,5 +66,5 @@ def assemble(template: Any, arrays: Iterator[Any]) -> Any:
 
 
 def take_tensor(value: Any, ty: TensorType, place: str) -> Any:
-    """A tensor argument as the engine takes it: arrays of JAX stay, others become NumPy's."""
+    """A tensor argument in the engine's form: JAX arrays stay, others become NumPy arrays."""
     return value if isinstance(value, jax.Array) else take_array(value, ty, place)

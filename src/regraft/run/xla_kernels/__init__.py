@@ -1,6 +1,6 @@
-"""XLA's own operations for operators that it has as one: what runs in place of reference semantics.
+"""XLA's own operations for operators that it has as one operation; they run in place of reference semantics.
 
-A kernel gives `NotImplemented` for a case that XLA's operation does not cover (see `kernel_table`).
+A kernel returns `NotImplemented` for a case that XLA's operation does not cover (see `kernel_table`).
 """
 
 from __future__ import annotations

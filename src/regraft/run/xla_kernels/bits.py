@@ -1,4 +1,4 @@
-"""The bits of bools, which JAX takes for no number, as other dtypes."""
+"""The bits of bools as other dtypes; JAX does not treat bools as numbers here."""
 
 from __future__ import annotations
 

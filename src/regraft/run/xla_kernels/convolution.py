@@ -1,6 +1,6 @@
 """Convolutions and their transposes over 1, 2 and 3 spatial axes as one operation, in any layout.
 
-The reference unrolls the places of the window, which makes a large program of a small model and slow to compile.
+The reference unrolls the window, which turns a small model into a large program that is slow to compile.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _summed(
     layouts: tuple[str, str, str],
     **options: Any,
 ) -> Any:
-    """The convolution with ``kernel``, made of ``weight``, in the dtype that holds its sums."""
+    """The convolution with ``kernel``, derived from ``weight``, computed in the dtype that holds its sums."""
     result = attrs["out_dtype"] or dtype_name(data.dtype)
     work = accumulator(result, dtype_name(data.dtype), dtype_name(weight.dtype))
     if 0 in data.shape or 0 in weight.shape or result == "bool":

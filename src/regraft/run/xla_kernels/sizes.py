@@ -1,4 +1,4 @@
-"""Operators that read sizes from tensors, which must be constants: XLA compiles for sizes that it knows."""
+"""Operators that read sizes from tensors, which must be constants: XLA compiles for known sizes."""
 
 from __future__ import annotations
 
