@@ -534,6 +534,14 @@ def test_a_type_condition_holds_only_for_certain_and_binds_sizes() -> None:
     assert not pattern.match(Var("t", TensorType(None, "float32", 2)))
 
 
+def test_a_type_on_a_device_is_a_condition_on_the_device() -> None:
+    on_device, elsewhere = (TensorType((2, 3), "float32", vdevice=device) for device in ("cuda:0", "llvm"))
+    assert wildcard().has_ty(on_device).match(Var("x", on_device))
+    assert not wildcard().has_ty(on_device).match(Var("x", elsewhere))
+    assert not wildcard().has_ty(on_device).match(tensor())
+    assert wildcard().has_ty(TensorType((2, 3), "float32")).match(Var("x", on_device))
+
+
 def test_a_size_bound_in_an_alternative_that_fails_is_free_again() -> None:
     n = SymVar("n")
     a, b = tensor("a", (4, 3)), tensor("b", (3, 5))

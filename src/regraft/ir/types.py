@@ -466,8 +466,7 @@ def is_subtype(derived: Type, base: Type) -> bool | None:
     if isinstance(derived, ObjectType):
         return None
     if isinstance(derived, TensorType) and isinstance(base, TensorType):
-        known = (_known_below(derived.dtype, base.dtype), _dims_below(derived, base))
-        return _all(known if base.vdevice is None else (*known, _known_below(derived.vdevice, base.vdevice)))
+        return _all((*_dtype_and_device_below(derived, base), _dims_below(derived, base)))
     if isinstance(derived, ShapeType) and isinstance(base, ShapeType):
         return _dims_below(derived, base)
     if isinstance(derived, TupleType) and isinstance(base, TupleType):
@@ -479,6 +478,11 @@ def is_subtype(derived: Type, base: Type) -> bool | None:
     if isinstance(derived, FuncType) and isinstance(base, FuncType):
         return _func_below(derived, base)
     return False
+
+
+def _dtype_and_device_below(derived: TensorType, base: TensorType) -> tuple[bool | None, bool | None]:
+    """Verdicts on the dtype and on the virtual device: True if ``derived`` has the one that ``base`` asks for."""
+    return _known_below(derived.dtype, base.dtype), _known_below(derived.vdevice, base.vdevice)
 
 
 def _known_below(derived: object, base: object) -> bool | None:
@@ -563,7 +567,7 @@ def bind_type(pattern: Type, actual: Type, sizes: dict[SymVar, Dim]) -> bool | N
             return False
         fits = _all([match_dim(p, a, sizes) for p, a in zip(want, have, strict=True)])
         if isinstance(pattern, TensorType) and isinstance(actual, TensorType):
-            return _all((fits, _known_below(actual.dtype, pattern.dtype)))
+            return _all((fits, *_dtype_and_device_below(actual, pattern)))
         return fits
     if isinstance(pattern, PrimType) and isinstance(actual, PrimType) and isinstance(pattern.value, SymExpr):
         if actual.value is None or isinstance(actual.value, float):
