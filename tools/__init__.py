@@ -1,1 +1,1 @@
-"""Generators of the pages in docs/ that are read off the package."""
+"""Generators of the pages in docs/ that are derived from the package."""

@@ -1,7 +1,7 @@
 """The gallery: ten published models before and after `regraft.optimize`, each as the data of a page.
 
-`python -m tools.gallery` makes them anew in ``docs/gallery``, from configurations and random weights, narrow, with the
-operators of the published ones; that takes minutes. `tools.site` makes pages of them, without the models.
+`python -m tools.gallery` writes the data to ``docs/gallery``, which takes minutes. The models have the operators of the
+published ones, but are narrow, and have random weights. `tools.site` makes pages from the data, without the models.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ MODELS: Final = {
     "resnet50": "ResNet-50",
     "whisper_encoder": "Whisper encoder",
 }
-"""What the gallery shows: for each file a model of `bench.published`."""
+"""The models of the gallery: for each file, the title of a model of `bench.published`."""
 
 _MISSES: Final = 2
 
 
 def main(names: Sequence[str]) -> None:
-    """Make the data of the models called ``names``, of all if there are none, and the table."""
+    """Write the data of the models called ``names``, or of all models if ``names`` is empty, and the table."""
     FOLDER.mkdir(exist_ok=True)
     for name in names or MODELS:
         data = _data(name)
@@ -53,7 +53,7 @@ def _data(name: str) -> dict[str, Any]:
     model = published.make(MODELS[name])
     program = regraft.from_torch(model.module, model.inputs())
     data = view(program, level="default", limit=_MISSES, title=MODELS[name]).data
-    # Times differ from run to run, and the pages should not.
+    # Times differ from run to run. They are set to 0, so that the pages stay the same.
     return {**data, "passes": [{**one, "seconds": 0.0} for one in data["passes"]]}
 
 

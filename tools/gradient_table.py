@@ -1,6 +1,6 @@
-"""The table of gradients: for each operator, whether it has one here, and whether it has one in TVM.
+"""The table of gradients: for each operator with a gradient here, a column says if TVM has one, too.
 
-`python -m tools.gradient_table` prints it as Markdown; ``docs/gradients_coverage.md`` is what it prints.
+`python -m tools.gradient_table` prints the page ``docs/gradients_coverage.md``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ IN_TVM: Final = frozenset(
         "zeros_like",
     ]
 )
-"""The operators for which TVM 0.27 registers a gradient; that of what gives no slope is none, as "stops" is here."""
+"""The operators for which TVM 0.27 registers a gradient. For some, such as ``equal``, it registers that there is none,
+which is "stops" here."""
 
 _TITLE: Final = """\
 # Operators with a gradient
@@ -81,7 +82,7 @@ The [page of all operators](ops.md) also shows the operators that stop the gradi
 
 
 def differentiable() -> list[str]:
-    """The names of the vocabulary's operators that a gradient passes through, without ``relax.``, in order."""
+    """The names of the operators that have a gradient, without ``relax.``, in the order of the vocabulary."""
     found = [op for op in Op.all() if has_gradient(op)]
     return [op.name.removeprefix("relax.") for op in found if op.name.startswith("relax.")]
 

@@ -1,7 +1,7 @@
-"""The lines of Python in each room, of modules that an early state of the repository had and of new ones.
+"""The lines of Python in each package, in modules of an early state of the repository ("then") and in new modules.
 
-``python -m tools.line_count`` prints the table of ``docs/architecture.md``, and ``make docs`` puts it there. It
-reads the history with git.
+``python -m tools.line_count`` prints the table of ``docs/architecture.md``, and ``make docs`` puts it there. It reads
+the history with git.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 THEN: Final = "3708ec3"
-"""The state of the repository that the table compares with."""
+"""The commit of the early state, "then"."""
 _SOURCE: Final = "src/regraft"
 ROOMS: Final = (
     *("ir", "op", "reference", "script", "analysis", "pattern", "rewrite", "passes", "gradient", "formats", "run"),
@@ -28,7 +28,7 @@ _NAMES_OF_THEN: Final = {
     "transform": "passes",
     "workflow": "model",
 }
-"""The rooms that had other names then."""
+"""The packages that had other names then, and their names today."""
 _REWRITTEN: Final = (
     *("analysis/compile_time.py", "ir/reading.py", "op/decompose.py", "op/program_array.py", "op/program_xp.py"),
     *("passes/fuse_attention/", "pattern/matcher/"),
@@ -36,8 +36,8 @@ _REWRITTEN: Final = (
     *("formats/onnx/read/graph_importer.py", "formats/onnx/write/schemas.py", "script/reader.py"),
     *("model/job.py", "model/chosen_passes.py", "model/reports.py", "cli/reported.py"),
 )
-"""Rewritten forms of modules of then that have other names: equality, decomposition, FuseAttention, the matcher, and
-parts that stood in longer modules."""
+"""Modules that are rewrites of modules of then under other names: equality, decomposition, FuseAttention, the matcher,
+and parts of longer modules."""
 
 
 def git(*arguments: str) -> str:
@@ -45,26 +45,26 @@ def git(*arguments: str) -> str:
 
 
 def _modules(state: str) -> list[str]:
-    """The modules of the package at ``state``, as paths within it."""
+    """The modules of regraft at ``state``, as paths relative to the package."""
     listed = git("ls-tree", "-r", "--name-only", state, _SOURCE).splitlines()
     return [path.removeprefix(f"{_SOURCE}/") for path in listed if path.endswith(".py")]
 
 
 def room_of(path: str) -> str:
-    """The room of a module, under its name of today."""
+    """The package of a module, by today's name; "facades" for a module at the top."""
     first, *rest = PurePosixPath(path).parts
     name = _NAMES_OF_THEN.get(first, first) if rest else "facades"
     return name if name in ROOMS else "facades"
 
 
 def _subject(path: str) -> tuple[str, ...]:
-    """The room, the format within `formats`, and the name of a module: the same for a module that was only moved."""
+    """The package of a module, its format (if in `formats`), and its name. It is equal for modules that only moved."""
     parts = PurePosixPath(path).parts
     return (room_of(path), *parts[1:2], parts[-1]) if room_of(path) == "formats" else (room_of(path), parts[-1])
 
 
 def _sources(state: str) -> dict[str, str]:
-    """For each module at ``state`` the module of then that git finds it to come from."""
+    """For each module at ``state`` that comes from a module of then, according to git: that module."""
     options = ("-c", "diff.renameLimit=100000", "diff", "-M40%", "-C40%", "--name-status")
     changes = [line.split("\t") for line in git(*options, THEN, state, "--", _SOURCE).splitlines()]
     found = {path: path for path in _modules(state)}
@@ -82,7 +82,7 @@ def _lines(state: str, path: str) -> int:
 
 
 def modules_of_then(state: str) -> set[str]:
-    """The modules at ``state`` that are of then."""
+    """The modules at ``state`` that existed then, possibly under other names."""
     sources = _sources(state)
     others = {_subject(path) for path in _modules(THEN) if path not in sources.values()}
     rest = (path for path in _modules(state) if _subject(path) in others or path.startswith(_REWRITTEN))
@@ -90,7 +90,7 @@ def modules_of_then(state: str) -> set[str]:
 
 
 def counts(state: str) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """By room: the lines of then, those of today in modules of then, and those of today in new modules."""
+    """The lines of each package: then, at ``state`` in modules of then, and at ``state`` in new modules."""
     then, kept, new = Counter[str](), Counter[str](), Counter[str]()
     of_then = modules_of_then(state)
     for path in _modules(THEN):
@@ -111,7 +111,7 @@ def table(state: str = "HEAD") -> str:
 
 
 def page(text: str) -> str:
-    """``text``, a page with the table, with the table of today."""
+    """``text``, with the table in it replaced by today's table."""
     return re.sub(r"^\| room \|.*\n(\|.*\n)+", lambda _: table(), text, count=1, flags=re.MULTILINE)
 
 

@@ -1,8 +1,8 @@
-"""The lowest versions that ``pyproject.toml`` allows of what the package and its engines stand on, for pip.
+"""The lowest versions that ``pyproject.toml`` allows of the dependencies of the package and its engines, for pip.
 
-``make lowest`` runs the tests of operators, engines and files on them. PyTorch is left out, since the tests pin its
-build. So are platformdirs, which brings pytest a plugin that the lowest version does not have, and safetensors, of
-which transformers needs a newer one.
+``make lowest`` runs the tests of operators, engines and files with them. Three packages are left out. The tests pin the
+build of PyTorch. The lowest platformdirs lacks a pytest plugin that newer ones have. Transformers needs a newer
+safetensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LEFT_OUT = ("platformdirs", "safetensors")
 
 
 def lowest_versions(project: Path) -> list[str]:
-    """``name==version`` for each dependency of the package and of those extras; jaxlib goes with jax."""
+    """``name==version`` for each dependency of the package and of `_EXTRAS`, and for jaxlib the version of jax."""
     facts = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
     ranges = [*facts["dependencies"], *(one for extra in _EXTRAS for one in facts["optional-dependencies"][extra])]
     pinned = [re.sub(r">=([^,]+),.*", r"==\1", one) for one in ranges if not one.startswith(_LEFT_OUT)]

@@ -1,7 +1,7 @@
-"""The table of the vocabulary: for each operator, what is known of it and which engines and formats take it.
+"""The table of the vocabulary: the facts about each operator, and the engines and formats that support it.
 
-`python -m tools.ops_table` prints it as Markdown; ``docs/ops.md`` is what it prints. Nothing in it is
-written by hand: rules, traits and summaries come from the declarations, the columns of engines from the engines.
+`python -m tools.ops_table` prints the page ``docs/ops.md``. No part of the table is written by hand: rules, traits and
+summaries come from the declarations, and the columns of the engines from the engines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regraft.run import runs_on, target_names
 
 YES: Final = "yes"
 ENGINE: Final = "engine"
-"""The mark of an operator without reference semantics that the engines run in their own way."""
+"""The mark of an operator without a reference function, which the NumPy engine runs with code of its own."""
 STOPS: Final = "stops"
 NONE: Final = "–"
 
@@ -34,11 +34,11 @@ operator leads into narrow dtypes, follows narrow operands, or keeps float32.
 """
 
 _TARGETS: Final = {"onnx": "onnxruntime", "torch": "torch", "xla": "xla"}
-"""The columns that say which engines run an operator; ONNX Runtime runs what can be written as ONNX."""
+"""The columns for engines, and their targets. ONNX Runtime runs an operator if it can be written as ONNX."""
 
 
 def vocabulary() -> list[Op]:
-    """The operators of the language; those of other domains that are declared with it are left out."""
+    """The operators whose names begin with ``relax.``. Operators of other domains are left out."""
     return [op for op in Op.all() if op.name.startswith("relax.")]
 
 

@@ -1,4 +1,4 @@
-"""The pictures of the page in docs/: `python -m tools.pictures` takes them of the gallery, with Chromium."""
+"""Screenshots of pages of the gallery, for docs/. `python -m tools.pictures` takes them with Chromium."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZE: Final = (1440, 860)
 
 
 def main() -> None:
-    """Take all pictures."""
+    """Take all screenshots."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         driver = start(Path(folder) / "profile")
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _compare(browser: Browser, page: Path) -> None:
-    """The three products of one attention, and the one that they became."""
+    """Show the three matmuls of one attention beside the one that they were combined into."""
     browser.open(page, "graph")
     browser.search("layer.3 attention self matmul")
     browser.click(".found button")
@@ -46,7 +46,7 @@ def _compare(browser: Browser, page: Path) -> None:
 
 
 def _steps(browser: Browser, page: Path) -> None:
-    """The rewrite of the first three products that are combined."""
+    """Show the rewrite that combines the first three matmuls."""
     browser.open(page, "steps")
     browser.first(".node")
     while not browser.first("input[type=range]").get_attribute("aria-valuetext").startswith("CombineParallelMatmul"):
@@ -55,14 +55,14 @@ def _steps(browser: Browser, page: Path) -> None:
 
 
 def _why(browser: Browser, page: Path) -> None:
-    """The nearest miss of all."""
+    """Show the nearest miss of all rules."""
     browser.open(page, "why")
     browser.first(".node")
     _settled(browser)
 
 
 def _settled(browser: Browser) -> None:
-    """Wait until the picture has not changed for a while."""
+    """Wait until the page has not changed for about a second."""
 
     def shown() -> str:
         return browser.run("return document.querySelector('main').innerHTML")
@@ -80,7 +80,7 @@ TAKES: Final = {
     "steps": ("bert", _steps),
     "why": ("stable_diffusion_unet", _why),
 }
-"""For each picture the model of the gallery, and how to get there."""
+"""For each screenshot, the model of the gallery and the function that brings the page into its state."""
 
 
 if __name__ == "__main__":

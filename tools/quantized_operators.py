@@ -1,7 +1,7 @@
-"""The reading of the operators that quantizers write to ONNX; the table that ``docs/quantized_operators.md`` holds.
+"""The table of the operators that quantizers write to ONNX, with the form in which each one is read.
 
-``python -m tools.quantized_operators`` prints it. The names come from ONNX Runtime, the rest from the readers and the
-declared operators.
+``python -m tools.quantized_operators`` prints the page ``docs/quantized_operators.md``. The names come from ONNX
+Runtime, the rest from the readers and the declared operators.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _DOMAINS: Final = {"": "ONNX", "com.microsoft": "com.microsoft"}
 
 
 def quantized_operators() -> list[tuple[str, str]]:
-    """The domain and name of each operator that ONNX Runtime knows for quantized numbers, in order."""
+    """The domain and the name of each of ONNX Runtime's operators for quantized numbers, in order."""
     schemas: Iterable[Any] = onnxruntime_pybind11_state.get_all_operator_schema()
     found = {(str(schema.domain), str(schema.name)) for schema in schemas}
     return sorted(key for key in found if key[0] in _DOMAINS and _QUANTIZED.search(key[1]))
 
 
 def kind(domain: str, name: str) -> str:
-    """The kind of operators, one of three, that an operator is read as."""
+    """The form in which an operator is read: one of the three in `_KINDS`."""
     if (domain, name) in IMPORTERS:
         return _KINDS[0]
     op = Op.of_onnx(domain, name)

@@ -1,7 +1,7 @@
-"""The table of Relax's names beside this library's: which are here, which differ, which are left out and why.
+"""The table of Relax's names: the ones that are the same here, that differ, and that are left out, with reasons.
 
-`python -m tools.relax_names` prints it as Markdown; ``docs/relax.md`` is what it prints. The names are read from TVM's
-packages and from this one; what is written by hand is why a name differs or is left out.
+`python -m tools.relax_names` prints the page ``docs/relax.md``. The names are read from TVM's packages and from this
+one. Only the reasons why a name differs or is left out are written by hand.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NAMESPACES: Final = {
     "tvm.relax.frontend.nn.spec": "regraft.frontend.nn.spec",
     "tvm.script.relax": "regraft.script.relax",
 }
-"""Relax's namespaces, and where their names are here."""
+"""Relax's namespaces, and the modules here that have their names."""
 
 DIFFERS: Final[dict[str, str]] = {
     "tvm.relax.transform.LegalizeOps": "lowers by the functions that it is given; engines lower all other operators",
@@ -125,7 +125,7 @@ DIFFERS: Final[dict[str, str]] = {
     "tvm.script.relax.Callable": "opaque functions have a result type, not a function that derives it",
     "tvm.relax.training.Trainer": "takes and gives NumPy arrays",
 }
-"""Names that are here and mean something else, and what."""
+"""Names that mean something else here, and the difference."""
 
 _HEADER: Final = """\
 # Coming from TVM Relax
@@ -299,7 +299,7 @@ Such a name can be imported from `regraft.analysis` and `regraft.transform` all 
 
 
 class Row(NamedTuple):
-    """One name: where it is in Relax, how it is here, and the remark on it."""
+    """One row: the name in Relax, its state here ("same", "differs" or "left out"), and a remark."""
 
     name: str
     state: str
@@ -307,7 +307,7 @@ class Row(NamedTuple):
 
 
 def public_names(namespace: str) -> list[str]:
-    """The names of one of TVM's modules that are TVM's: no submodules, and nothing of other packages."""
+    """The public names in a module of TVM, without submodules and without objects of other packages."""
     module = importlib.import_module(namespace)
     found: list[str] = []
     for name in dir(module):
@@ -320,7 +320,7 @@ def public_names(namespace: str) -> list[str]:
 
 
 def _parameters(value: Any) -> list[str] | None:
-    """The names of what ``value`` takes, ``self`` and places in a source text left out; None if that is not known."""
+    """The names of the parameters of ``value``, without ``self`` and ``span``. None if they are not known."""
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
@@ -329,7 +329,7 @@ def _parameters(value: Any) -> list[str] | None:
 
 
 def row(namespace: str, name: str) -> Row:
-    """The row of one name of Relax. Raises KeyError for one that is left out without a reason."""
+    """The row of one name of Relax. Raises KeyError if the name is left out and has no reason."""
     full = f"{namespace}.{name}"
     here = importlib.import_module(NAMESPACES[namespace])
     if not hasattr(here, name) or isinstance(getattr(here, name), LeftOut):

@@ -1,7 +1,7 @@
-"""The site: the README, the pages of docs/, measured results, the API reference and the gallery, in ``site/``.
+"""The site in ``site/``: the README, the pages of docs/, measured results, the API reference and the gallery.
 
-`python -m tools.site` builds it with MkDocs, and fails where a link leads nowhere. The tree of pages is that of the
-repository, so that links between pages are the same here and there.
+`python -m tools.site` builds it with MkDocs, and fails if a link is broken. The pages have the paths that they have in
+the repository, so that links between them work in both places.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ API: Final = {
     "regraft.view": "The page",
     "regraft.testing": "Tests of rules and programs",
 }
-"""The public rooms, and what each is for."""
+"""The public modules, and the title of each."""
 
 
 def main() -> int:
-    """Write the tree of pages and build the site of it; returns MkDocs' exit status."""
+    """Write the tree of pages and build the site from it. Returns MkDocs' exit status."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES / "docs", ignore=shutil.ignore_patterns("*.json.gz"))
     shutil.copytree(ROOT / "bench" / "results", PAGES / "bench" / "results")
@@ -53,7 +53,7 @@ def main() -> int:
     shutil.copy(ROOT / "README.md", PAGES / "README.md")
     shutil.copy(ROOT / "LICENSE", PAGES / "LICENSE")
     for page in PAGES.rglob("*.md"):
-        # What a block prints is marked for the tests; MkDocs knows fences of one word.
+        # The word "output" marks printed text for the tests. MkDocs only accepts fences with one word.
         text = page.read_text(encoding="utf-8")
         page.write_text(text.replace("```text output\n", "```text\n"), encoding="utf-8")
     _write_api(PAGES / "docs" / "api")
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def _write_api(folder: Path) -> None:
-    """A page for each public room, of the names that it promises, and one that lists them."""
+    """Write a page for each public module, with the names in its ``__all__``, and an index of the pages."""
     folder.mkdir()
     rows: list[str] = []
     for room, what in API.items():
@@ -80,7 +80,7 @@ def _write_api(folder: Path) -> None:
 
 
 def _home(room: str, name: str) -> str:
-    """The place where a public name is defined, as far as that can be told."""
+    """The full name of the place where a public name is defined; ``room.name`` if the place is not found."""
     value = getattr(importlib.import_module(room), name)
     module, own = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(module, str) and module.startswith("regraft") and own == name:

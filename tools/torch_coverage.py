@@ -1,6 +1,7 @@
-"""The operators of PyTorch's core ATen set that `from_torch` reads; the table that ``docs/torch_coverage.md`` holds.
+"""The table of the operators of PyTorch's core ATen set that `from_torch` reads.
 
-``python -m tools.torch_coverage`` prints it. Everything comes from the handlers and from PyTorch's own tags.
+``python -m tools.torch_coverage`` prints the page ``docs/torch_coverage.md``. All of it comes from the handlers and
+from PyTorch's own tags.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def is_read(name: str) -> bool:
 
 
 def why_not(name: str) -> str:
-    """The treatment of a core operator that has no handler."""
+    """The table's entry for a core operator that has no handler."""
     base, overload = name.split(".")[1:]
     if base in ("rand", "randn", "randperm"):
         return "as it is: random numbers"

@@ -1,4 +1,4 @@
-r"""The lines of today that hold what an early state of the repository held, by the definitions that its tests enter.
+r"""A count of today's lines in the definitions that the tests of an early state of the repository ("then") enter.
 
 With a clone of the repository at that state in THEN::
 
@@ -8,5 +8,5 @@ With a clone of the repository at that state in THEN::
     (cd THEN; ENTERED_LOG=then.log PYTHONPYCACHEPREFIX=cache PYTHONPATH=HERE/tools/entered:src python -m pytest)
     python -m tools.entered.lines today.log THEN THEN/then.log
 
-The names of the logs have to be absolute, for tests that start processes elsewhere. The tests take an hour.
+The paths of the logs have to be absolute, because tests start processes in other folders. The tests take an hour.
 """

@@ -1,13 +1,13 @@
-"""The lines of today by room, in definitions that the tests of then enter and in others; see `tools.entered`.
+"""Today's lines by package: in definitions that the tests of then enter, and in others. See `tools.entered`.
 
 A definition is an outermost function or a method, with its decorators, docstring, inner functions and the blank lines
-after it. It is entered if a test entered it, or if an import did, in a module in which a test entered something. All
-other lines of such a module count as entered: imports, constants, tables, heads of classes. So does a module without
-functions that was imported.
+after it. It counts as entered if a test entered it, or if an import entered it and a test entered something in the same
+module. All other lines of such a module count as entered: imports, constants, tables, heads of classes. A module
+without functions counts as entered if it was imported.
 
-Of what is entered, *alike* are the definitions that share most of their words with one of then, and the other lines of
-modules of then (`tools.line_count`); *rewritten* are the other definitions in these modules, which may be new as well;
-and the rest stands in new modules, *on the way* of what the tests of then ask for.
+The entered lines are of three kinds. *Alike* are definitions that share most of their words with a definition of then,
+and the other lines in modules of then (`tools.line_count`). *Rewritten* are the other definitions in these modules,
+some of which are new. *On the way* are the other lines in new modules.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Final, NamedTuple, TypeAlias
 from tools.line_count import ROOMS, modules_of_then, room_of
 
 SAME: Final = 0.6
-"""The share of words from which on two functions are one."""
+"""The smallest share of common words of two functions that count as the same."""
 KINDS: Final = ("alike", "rewritten", "on the way", "other")
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Words: TypeAlias = "Counter[str]"
 
 
 def words_of(function: Function) -> Words:
-    """The words of the body, without the docstring."""
+    """The words of a function's body, without the docstring."""
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
     return Counter(re.findall(r"\w+", "\n".join(map(ast.unparse, body))))
 
@@ -80,7 +80,7 @@ def _read(root: Path) -> dict[str, _Module]:
 
 
 class _Known:
-    """The definitions of a state, by their words."""
+    """The definitions of a state, indexed by their words."""
 
     def __init__(self, modules: dict[str, _Module]) -> None:
         self._places: dict[str, list[Words]] = defaultdict(list)
@@ -90,7 +90,7 @@ class _Known:
                     self._places[word].append(definition.words)
 
     def __contains__(self, words: Words) -> bool:
-        """True if one of the definitions that share the rarest words has most of ``words``."""
+        """True if a definition that shares one of the rarest words also shares most of ``words``."""
         rarest = sorted((word for word in words if word in self._places), key=lambda word: len(self._places[word]))[:6]
         return any(common(words, other) >= SAME for word in rarest for other in self._places[word][:300])
 
@@ -105,7 +105,7 @@ def _entered(log: Path) -> dict[str, dict[str, set[int]]]:
 
 
 def counts(modules: dict[str, _Module], log: Path, of_then: set[str], known: _Known) -> dict[str, Counter[str]]:
-    """For each room the lines of each of `KINDS`."""
+    """The number of lines of each kind in `KINDS`, for each package."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     entered = _entered(log)
     for name, module in modules.items():

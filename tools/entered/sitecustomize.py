@@ -1,4 +1,4 @@
-"""The functions of regraft that a run of Python enters; Python imports this module first if ``PYTHONPATH`` has it.
+"""A log of the functions of regraft that a run of Python enters. Python imports this module first on ``PYTHONPATH``.
 
 Each process, child processes included, appends a line to the file that ``ENTERED_LOG`` names when it first enters a
 function: the phase, the module, the line of the definition and the test. The phase is ``import`` while a module of
@@ -21,7 +21,7 @@ _log = os.open(os.environ["ENTERED_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 
 class _Entered(dict[str, bool]):
-    """The definitions that have been entered; looking up a new one writes it down."""
+    """The definitions that have been entered. Looking up a new one writes it to the log."""
 
     def __init__(self, phase: str) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class _Entered(dict[str, bool]):
 
 
 class _Marked(ast.NodeTransformer):
-    """A module whose outermost functions and lambdas look themselves up in ``__entered__`` first."""
+    """Adds a lookup in ``__entered__`` to the beginning of each outermost function and lambda of a module."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -86,14 +86,14 @@ SourceFileLoader.exec_module = _exec_module  # type: ignore[method-assign]
 
 
 def pytest_runtest_setup(item: Any) -> None:
-    """Each file of tests records what it enters."""
+    """Clear the record before the first test of each file, so that each file records what it enters."""
     if item.path not in _files:
         _files.add(item.path)
         _run.clear()
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Leave out the tests that the list does not have."""
+    """Keep only the tests in the file ``ENTERED_TESTS``, if it is given."""
     if "ENTERED_TESTS" in os.environ:
         chosen = set(Path(os.environ["ENTERED_TESTS"]).read_text(encoding="utf-8").splitlines())
         items[:] = [item for item in items if item.nodeid in chosen]

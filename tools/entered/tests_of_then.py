@@ -1,8 +1,8 @@
-"""The tests of an early state that there are today: ``python -m tools.entered.tests_of_then STATE > ids``.
+"""The tests of an early state that still exist: ``python -m tools.entered.tests_of_then STATE > ids``.
 
 STATE is the folder of a clone at that state. A test is found by the name of its function and the id of its parameters,
-in the files that git finds to come from its own, or else in any file. A function none of whose ids is left counts with
-all of its parameters; one whose name is gone is the new one of those files that has the most words in common with it.
+in the files that come from its own file according to git, or else in any file. If none of a function's ids is left, all
+of its ids of today count. If its name is gone, the new function in those files with the most common words is taken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.entered.lines import SAME, Words, common, words_of
 from tools.line_count import THEN, git
 
 _Tests: TypeAlias = dict[tuple[str, str], list[str]]
-"""The ids by file and function."""
+"""The ids of tests, by file and function."""
 
 
 def _collected(root: Path) -> _Tests:
@@ -35,7 +35,7 @@ def _collected(root: Path) -> _Tests:
 
 
 def _sources() -> dict[str, set[str]]:
-    """For each file of tests of then, those of today that come from it."""
+    """For each test file of then, today's files that come from it."""
     found: dict[str, set[str]] = defaultdict(set)
     options = ("-c", "diff.renameLimit=100000", "diff", "-M30%", "-C30%", "--name-status")
     for line in git(*options, THEN, "HEAD", "--", "tests").splitlines():
@@ -45,14 +45,14 @@ def _sources() -> dict[str, set[str]]:
 
 
 def _tests(root: Path, file: str) -> dict[str, Words]:
-    """The words of each test in a file."""
+    """The words of each test function in a file."""
     tree = ast.parse((root / file).read_text(encoding="utf-8"))
     found = {node.name: words_of(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     return {name: words for name, words in found.items() if name.startswith("test_")}
 
 
 def _most_similar(words: Words, files: set[str], names: set[str]) -> tuple[str, str] | None:
-    """The test in ``files`` that has the most words in common and a name that was not there then."""
+    """The test in ``files`` that has the most words in common, among those whose name is new; None below `SAME`."""
     similar = (SAME, "", "")
     for file in files:
         tests = _tests(Path(), file).items()
@@ -61,7 +61,7 @@ def _most_similar(words: Words, files: set[str], names: set[str]) -> tuple[str, 
 
 
 def main(then: Path) -> None:
-    """Print the ids of today, and on the other stream how many there are of what."""
+    """Print today's ids, and counts on standard error."""
     before, today, sources = _collected(then), _collected(Path()), _sources()
     names, there = {name for _, name in before}, {file for file, _ in today}
     chosen, told = set[str](), Counter[str]()

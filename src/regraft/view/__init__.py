@@ -1,10 +1,10 @@
-"""Programs to look at: one HTML page with the graph, what passes made of it, step by step, and why rules do not match.
+"""A view of programs in a browser: one HTML page with the graph, each step of the passes, and why rules do not match.
 
-`view` makes a page of a program, a model or a report; a notebook shows it as it stands. `records` and `recording` turn
-programs and passes into the page's data, `page` puts the data, the script that `ui/` builds and the layout worker into
-one file. Knows the models room and everything below; only the command line is above.
+`view` makes a page from a program, a model or a report; notebooks display it directly. `records` and `recording` turn
+programs and passes into the page's data. `page` puts the data, the script that `ui/` builds and the layout worker into
+one file. Knows the package `model` and everything below it; only the command line is above.
 
-The room can be called: ``rx.view(program)`` is ``rx.view.view(program)``.
+The package can be called: ``rx.view(program)`` is ``rx.view.view(program)``.
 """
 
 import sys
@@ -21,7 +21,7 @@ __all__ = ["HtmlReport", "Page", "Profile", "read_profile", "view"]
 
 @final
 class _Room(ModuleType):
-    """This room as a function; Python binds the name of a package's module over that of any function."""
+    """This package as a callable: importing it sets the name ``rx.view`` to the module, never to a function."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Page:
         return view(*arguments, **keywords)

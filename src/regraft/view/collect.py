@@ -1,4 +1,4 @@
-"""The contents of a page: `view` gathers it for a program, a model, a report, an explanation or a match."""
+"""The contents of a page. `view` gathers them for a program, a model, a report, an explanation or a match."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MISSES: Final = 8
 
 
 class Gathered:
-    """The parts of a page as they come together; `page` puts them into one."""
+    """The parts of a page while they are gathered. `page` makes the page from them."""
 
     def __init__(self, title: str, subtitle: str = "") -> None:
         self.title = title
@@ -51,7 +51,7 @@ class Gathered:
         self.sharding: dict[str, Any] | None = None
 
     def page(self) -> Page:
-        """The page; the first program seen is the one before, the last the one after."""
+        """The page. The first recorded program is the one before, and the last is the one after."""
         recording = self.recording
         recording.end()
         programs = recording.programs
@@ -108,28 +108,29 @@ def view(
     title: str | None = None,
     **options: Any,
 ) -> Page:
-    """A page to look at a program, and at what passes or rules make of it.
+    """A page that shows a program, and the effect of passes or rules on it.
 
     Args:
-        what: a module, a function, a model as `regraft.optimize` takes it (a path, an `onnx.ModelProto`, an
+        what: a module, a function, a model as for `regraft.optimize` (a path, an `onnx.ModelProto`, an
             `ExportedProgram`, a `torch.nn.Module` with ``args=...``), a report of `optimize` or of
-            `passes.report`, what `explain` found, or a match.
-        after: another program or model, to be laid beside the first.
-        passes: passes to run, by name or as they are; each is shown step by step, with what its rules nearly matched.
-        level: the passes of a level of `regraft.optimize` to run instead.
-        rules: rules to run, or to run before the passes, as `regraft.optimize` takes them.
-        match: what a pattern matched, as `match_dfb` or `extract_matched_expr` gives it, to be marked in the program.
-            By itself, as ``what``, it is shown in the block or the expression that was matched.
-        profile: measured times, as `regraft.view.read_profile` reads them.
-        sharding: the program built for ``"xla"`` over a mesh, to show where its weights lie and what devices exchange.
-        dims: for ``sharding``, the sizes of symbolic dims by name; by default those of the latest call.
-        limit: how many matches and near misses of each rule are shown; 0 shows none and is faster.
-        title: what to call the program.
-        options: for a model, what `open_model` takes besides.
+            `passes.report`, the result of `explain`, or a match.
+        after: another program or model, to be shown beside the first.
+        passes: passes to run, as names or pass objects. Each is shown step by step, with the near misses of its rules.
+        level: a level of `regraft.optimize`, whose passes are run instead.
+        rules: rules to run, or to run before the passes, as for `regraft.optimize`.
+        match: a match to be marked in the program, as returned by `match_dfb` or `extract_matched_expr`. If it is given
+            alone, as ``what``, it is shown in the block or the expression that was matched.
+        profile: measured times, as returned by `regraft.view.read_profile`.
+        sharding: the program built for ``"xla"`` over a mesh. The page shows the placement of its weights and the data
+            that devices exchange.
+        dims: for ``sharding``, the sizes of symbolic dims by name; by default the sizes of the latest call.
+        limit: the number of matches and near misses of each rule that are shown; 0 shows none and is faster.
+        title: the name of the program on the page.
+        options: for a model, further options of `open_model`.
 
-    Gives a `Page`: ``view(model).write("model.html")`` writes a file that needs nothing else, and a notebook shows it.
-    Raises what opening the models and running the passes raise. Cost: linear in the program; the passes that run, and
-    for ``limit`` above 0 one search of each of their rules more.
+    Returns a `Page`: ``view(model).write("model.html")`` writes a self-contained file, and notebooks display the page.
+    Raises the errors of opening the models and of running the passes. Cost: linear in the program, plus the passes; for
+    ``limit`` above 0, one more search for each of their rules.
     """
     if isinstance(what, Explanation):
         return _explanation_page(what, title)
@@ -164,7 +165,7 @@ def _opened(what: Any, options: Mapping[str, Any]) -> Model:
     if isinstance(what, DataflowBlock):
         what = function_around(what)
     if isinstance(what, IRModule) and not options and len(what):
-        # All functions are shown, so that none has to be chosen.
+        # The page shows all functions, so the module needs no main function.
         return Model(what, "main" if "main" in what else next(iter(what)), "relax", what)
     return open_model(what, **options)
 
@@ -199,7 +200,7 @@ def _match_page(match: Matchings, title: str | None) -> Page:
 
 
 def _report_page(report: OptimizationReport | Report, limit: int, title: str | None) -> Page:
-    """The tape of what happened while the passes ran."""
+    """The page of a report: the report's tape is replayed into a recording."""
     gathered = Gathered(title or (Path(report.model).name if isinstance(report, OptimizationReport) else "report"))
     recording = gathered.recording
     recording.explain_misses = limit
@@ -237,7 +238,7 @@ def _verification(done: Verification) -> dict[str, Any]:
 
 
 def _precision(done: PrecisionReport) -> dict[str, Any]:
-    """The attempts at lower precisions, and the layers of what was kept, or else of the nearest miss."""
+    """The attempts at lower precisions, and the layers of the attempt that was kept, or else of the nearest miss."""
     shown = done.kept or done.nearest_miss
     return {
         "maxError": done.max_error,

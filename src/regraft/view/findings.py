@@ -1,4 +1,4 @@
-"""The findings of `explain`, as rows for the page: each pattern as a tree, and the part of it that failed."""
+"""The findings of `explain` as rows for the page: each pattern as a tree, with the part that failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEEPEST: Final = 40
 
 
 def finding_rows(explanation: Explanation, records: Records, version: int, pass_name: str) -> list[dict[str, Any]]:
-    """One row for each pattern or rule; ``version`` is the place of the program among the page's versions."""
+    """One row for each pattern or rule. ``version`` is the index of the program among the page's versions."""
     return [_finding(one, records, version, pass_name) for one in explanation.findings]
 
 
@@ -69,11 +69,11 @@ def _miss(miss: Miss, records: Records, ids: dict[DFPattern, int]) -> dict[str, 
 
 
 def matched_rows(match: Mapping[Any, Any], records: Records, bound: Mapping[int, Var]) -> list[dict[str, Any]]:
-    """A match by itself: the patterns that are no part of others, and the bindings that they stand for.
+    """The rows of a match without `explain`: the patterns that are not part of another one, and their bindings.
 
-    ``bound`` are the variables of values, by the identity of these: expressions are matched as well as variables.
+    A pattern may match an expression instead of a variable; ``bound`` maps the identity of each value to its variable.
     """
-    patterns = [pattern for pattern in match if isinstance(pattern, DFPattern)]  # beside these, sizes that were bound
+    patterns = [pattern for pattern in match if isinstance(pattern, DFPattern)]  # a match also has bound sizes
     inner = {part for pattern in patterns for part in all_patterns(pattern) if part is not pattern}
     roots = [pattern for pattern in patterns if pattern not in inner]
     ids: dict[DFPattern, int] = {}
@@ -104,9 +104,9 @@ def matched_rows(match: Mapping[Any, Any], records: Records, bound: Mapping[int,
 
 
 def pattern_tree(pattern: DFPattern, role: str, ids: dict[DFPattern, int], depth: int = 0) -> dict[str, Any]:
-    """A pattern and its parts; one that stands in several places is written out at the first.
+    """A pattern and its parts as nested rows. A part that occurs several times is written out at the first place.
 
-    Cost: its parts; those deeper than a page can show are left out.
+    Parts nested deeper than `_DEEPEST` are left out. Cost: linear in the number of parts.
     """
     seen = pattern in ids
     number = ids.setdefault(pattern, len(ids))
@@ -130,7 +130,7 @@ def _role(parent: DFPattern, place: int) -> str:
 
 
 def _links(context: PatternContext) -> list[str]:
-    """The constraints between the patterns of a context, in words."""
+    """The constraints between the patterns of a context, as text."""
     uses = [
         f"{describe(use.source)} is used {'only ' if use.only else ''}by {describe(use.user)}"
         + (f" as operand {use.index}" if use.index >= 0 else "")

@@ -1,4 +1,4 @@
-"""A program around what was matched, which may be a block or a mere expression, so that it can be shown."""
+"""A function built around a match, so that the page can show it. The match may be in a block or in an expression."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..pattern import Matchings
 
 
 class FoundIn(NamedTuple):
-    """A function to show a match in, and the variables of values by the identity of these."""
+    """A function that contains a match, and a map from the identity of each value to its variable."""
 
     function: Function
     bound: Mapping[int, Var]
 
 
 def found_in(match: Matchings) -> FoundIn:
-    """The block that was matched, or what the matched expression is computed from, as a function. Cost: linear."""
+    """A function of the block in which the match is, or of the expression with the bindings it needs. Cost: linear."""
     root = match.root
     if isinstance(root, BindingBlock):
         return FoundIn(function_around(root), {id(binding.value): binding.var for binding in root})
@@ -42,7 +42,7 @@ def found_in(match: Matchings) -> FoundIn:
 
 
 def _needed(root: Expr, definitions: Mapping[Var, Expr]) -> dict[Var, Expr]:
-    """The values that ``root`` is computed from, operands first."""
+    """The variables that ``root`` depends on and their values, operands first."""
 
     def read(value: Expr) -> list[Expr]:
         whole = definitions.get(value, value) if isinstance(value, Var) else value
@@ -52,7 +52,7 @@ def _needed(root: Expr, definitions: Mapping[Var, Expr]) -> dict[Var, Expr]:
 
 
 def function_around(block: BindingBlock) -> Function:
-    """A function that computes what ``block`` does, last output and all, of what it reads."""
+    """A function with ``block`` as its body. It returns the block's last output, or else the last binding."""
     outputs = block.outputs if isinstance(block, DataflowBlock) else ()
     return _function(block, outputs[-1] if outputs else block.bindings[-1].var)
 

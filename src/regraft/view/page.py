@@ -1,8 +1,8 @@
-"""One HTML file from a page's data: nothing outside it is needed, and nothing in it is code but the page's own script.
+"""One self-contained HTML file from a page's data. Its only code is the page's own script.
 
-The data is JSON, compressed, as base64 in an element that no browser runs; the script sets its strings as text only.
-A content security policy with the script's hash keeps it so. The script, the styles and the layout worker are built
-from `ui/` and shipped in `bundle/`.
+The data is JSON, compressed, as base64 in an element that no browser executes. The script inserts strings as text only,
+and a content security policy with the script's hash forbids any other code. The script, the styles and the layout
+worker are built from `ui/` and shipped in `bundle/`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final
 from ..model import write_text
 
 _FRAME_HEIGHT: Final = 720
-"""Pixels of the frame that a notebook shows a page in."""
+"""The height in pixels of a page in a notebook."""
 
 
 _NOWHERE: Final = "'none'"
@@ -29,18 +29,18 @@ _OWN_SERVER: Final = "'self'"
 
 
 class Page:
-    """The view of a program: `write` puts it into a file, and notebooks show it as it stands.
+    """The page of a program. `write` writes it to a file, and notebooks display it directly.
 
-    ``data`` is what the page's script reads, see ``ui/src/data.ts``.
+    ``data`` is the input of the page's script, as declared in ``ui/src/data.ts``.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data: Final = data
 
     def to_html(self, *, reload: str | None = None) -> str:
-        """The page as one HTML text; ``reload`` is the address at which a served page asks whether it is out of date.
+        """The page as one HTML text. At the address ``reload``, a served page asks if it is out of date.
 
-        Cost: compressing the data; the text is at least a megabyte, most of it the layout worker.
+        Cost: compressing the data. The text has at least a megabyte, most of it the layout worker.
         """
         script, style = bundled("page.js").strip(), bundled("page.css").strip()
         data = json.dumps({**self.data, "reload": reload}, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -79,7 +79,7 @@ class Page:
         )
 
     def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page to a file, whole or not at all; returns the path. Raises `OutputError` where that fails."""
+        """Write the page to a file, atomically. Returns the path. Raises `OutputError` if it cannot be written."""
         target = Path(path)
         write_text(target, self.to_html())
         return target
@@ -91,7 +91,7 @@ class Page:
 
 @cache
 def bundled(name: str) -> str:
-    """A file of the bundle, as text."""
+    """The text of a file of the bundle."""
     return resources.files("regraft.view").joinpath("bundle", name).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Measured times for a page: read from the file that `regraft bench --profile` writes, and put to nodes by name."""
+"""Measured times for a page: read from a file of `regraft bench --profile`, and assigned to nodes by name."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .records import Records, entries
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The time of each operator of a program, in seconds for one run, the median of ``runs``.
+    """The time of each operator of a program, in seconds for one run: the median over ``runs`` runs.
 
-    ``times`` has for each operator that the engine ran the binding that it is part of, the engine's own name for what
-    it did, and the time. ``version`` says which program of a page it belongs to: 0 the first, -1 the last.
+    ``times`` has an entry for each operator that the engine ran: the binding that it is part of, the engine's own name
+    of the operator, and the time. ``version`` is the index of the program on the page: 0 the first, -1 the last.
     """
 
     label: str
@@ -28,7 +28,7 @@ class Profile:
     version: int = 0
 
     def row(self, records: Records, programs: Sequence[IRModule]) -> dict[str, Any]:
-        """The profile as the page has it, with bindings as nodes."""
+        """The profile as data for the page, with bindings as nodes."""
         version = range(len(programs))[self.version]
         names = {
             entry.var.name_hint: records.node(entry.var)
@@ -44,7 +44,7 @@ class Profile:
 
 
 def read_profile(path: Path, version: int = 0) -> Profile:
-    """The profile in a file; raises `UsageError` for one that holds none."""
+    """The profile in a file. Raises `UsageError` if the file cannot be read or holds no profile."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         rows = found["profile"]

@@ -1,4 +1,4 @@
-"""The recording of passes as they run: the program after each pass, each rewrite, and why places were left."""
+"""The recording of passes as they run: the program after each pass, each rewrite, and the reasons for declined ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .findings import finding_rows
 from .records import Records
 
 MOST_REWRITES: Final = 1000
-"""Rewrites of one pass that are kept; what the others did is seen in the program after the pass."""
+"""The most rewrites of one pass that are kept. The effect of the others shows in the program after the pass."""
 _MOST_DECLINED: Final = 200
 _NODE, _READS, _ALIAS = 0, 9, 13
 """The indices of these fields in a record."""
@@ -27,7 +27,7 @@ _NODE, _READS, _ALIAS = 0, 9, 13
 class Recording(PassInstrument):
     """Fills the versions, passes, steps and findings of a page while passes run.
 
-    ``explain_misses`` is how many matches and near misses of each rule are kept; 0 asks for none, which is faster.
+    ``explain_misses`` is the number of matches and near misses of each rule that are kept; 0 keeps none, and is faster.
     """
 
     sees_sequences = False
@@ -50,9 +50,9 @@ class Recording(PassInstrument):
         self._declined: dict[RewriteDecision, None] = {}
 
     def add_version(self, label: str, program: IRModule | Function) -> int:
-        """The place of ``program`` among the versions.
+        """Add ``program`` to the versions, unless it was the last one added. Returns its index.
 
-        The last program is not added again; one that was there before it refers to its first place by ``same``.
+        A version that equals an earlier one refers to the index of the first such version in ``same``.
         """
         if self._last is not program:
             module = as_module(program)
@@ -62,7 +62,7 @@ class Recording(PassInstrument):
         return self._last_place
 
     def end(self) -> None:
-        """Have the last program that was added, rather than one within a pass, as the last of all versions."""
+        """Repeat the last program added with `add_version`, if versions within a pass follow it."""
         last = self._last_place
         if last < len(self.versions) - 1:
             self.programs.append(self.programs[last])
@@ -76,10 +76,10 @@ class Recording(PassInstrument):
         self.versions.append({"label": label, "records": records if first == place else None, "same": first})
         return place
 
-    # --- what passes tell
+    # --- the hooks of passes
 
     def run_before_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """Begin with the program as it is."""
+        """Record the program before the pass, and start its clock."""
         version = self.add_version(f"before {info.name}" if self.versions else "the model", mod)
         self._rewrites = Counter()
         self._declined = {}
@@ -89,7 +89,7 @@ class Recording(PassInstrument):
         self._started = perf_counter()
 
     def run_before_rewrite(self, program: Function | IRModule, rules: PatternMatchingRewriter) -> None:
-        """Take up the variables of a pass that rewrites more than once, and explain its rules where that is asked."""
+        """Record the new variables of a pass that rewrites more than once. Explain its rules if ``explain_misses``."""
         module = self._within(program)
         self.records.meet(module)
         if self.explain_misses:
@@ -99,12 +99,12 @@ class Recording(PassInstrument):
             self.findings += finding_rows(done, self.records, version, name)
 
     def _within(self, program: IRModule | Function) -> IRModule:
-        """A function that a pass works on, under the name that it has in its module."""
+        """The program as a module. A function that a pass works on gets the name that it has in its own module."""
         name = PassContext.current().function
         return IRModule({name: program}) if isinstance(program, Function) and name else as_module(program)
 
     def rewrote(self, event: Event) -> None:
-        """Keep a rewrite: what matched, and what became of it."""
+        """Keep a rewrite: the matched nodes and the edit."""
         done = self.passes[-1]
         if done["kept"] >= MOST_REWRITES:
             return
@@ -127,9 +127,9 @@ class Recording(PassInstrument):
         )
 
     def wrote(self, written: RewrittenBlock) -> None:
-        """Keep what changed as a block was written down, as a step without a rule.
+        """Keep the changes made when a block is written, as a step without a rule.
 
-        Values go that nothing uses, and where a result must keep its name, other names of a value become values.
+        Unused values are dropped. If a result must keep its name, an alias of a value becomes a value itself.
         """
         records = self.records
         for old, new in written.renames.items():
@@ -143,7 +143,7 @@ class Recording(PassInstrument):
             self.steps.append({"pass": len(self.passes) - 1, "rule": "", "at": at, "matched": [], "edit": edit})
 
     def _named(self, bindings: Sequence[Binding]) -> list[int]:
-        """The records of names that stay bindings of their own, and of what is written without going by these names."""
+        """The records of aliases that stay bindings, and of bindings that were read through them and have changed."""
         rows = self.records.rows
         aliases = {node for node, row in self._now.items() if rows[row][_ALIAS] >= 0}
         kept = {self.records.node(binding.var) for binding in bindings} & aliases
@@ -157,7 +157,7 @@ class Recording(PassInstrument):
         return found
 
     def _goes_by(self, node: int, names: Collection[int]) -> bool:
-        """True if one of ``names`` is on the way from ``node`` to the value that it stands for."""
+        """True if one of ``names`` is in the chain of aliases from ``node`` to its value."""
         while node >= 0:
             if node in names:
                 return True
@@ -166,14 +166,14 @@ class Recording(PassInstrument):
         return False
 
     def step(self, step: RewriteDecision) -> None:
-        """Count a rewrite, or keep why a place was left."""
+        """Count a rewrite, or keep the reason of a declined one."""
         if step.reason is None:
             self._rewrites[step.rule] += 1
         else:
             self._declined[step] = None
 
     def run_after_pass(self, mod: Function | IRModule, info: Pass) -> None:
-        """Keep what the pass made."""
+        """Record the program after the pass, its time and its counts."""
         done = self.passes[-1]
         done["seconds"] = perf_counter() - self._started
         done["rewrites"] = sum(self._rewrites.values())
@@ -199,5 +199,5 @@ def _declined_row(steps: Collection[RewriteDecision]) -> dict[str, Any]:
 
 
 def as_module(program: Function | IRModule) -> IRModule:
-    """A module of one function, or the module itself."""
+    """The module itself, or a module that contains the function."""
     return program if isinstance(program, IRModule) else IRModule.from_expr(program)

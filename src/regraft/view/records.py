@@ -1,8 +1,8 @@
-"""Programs as rows for the page: what each binding computes, reads and came from, in each of its states.
+"""Programs as rows for the page: the value, the operands and the origins of each binding, in each of its states.
 
-A *node* is one variable through all versions of a program. Passes make new variables for the values that they edit, of
-the old names; these stay one node, so that a version can be laid beside another. A *record* is one state of a node, and
-equal states are one record. Knows the language, the vocabulary's traits and the cost model.
+A *node* is one variable through all versions of a program. Passes make new variables of the same name for the values
+that they edit; old and new are one node, so that versions can be compared. A *record* is one state of a node; equal
+states share one record. Knows the language, the vocabulary's traits and the cost model.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ..ir.types import Type
 from ..model.models import output_names, output_types, type_text
 
 SEPARATOR: Final = "\x1f"
-"""The separator of the modules of a path; no name of a module on the page holds it."""
+"""The separator of the modules in a path. No module name on the page contains it."""
 _LONGEST_TEXT: Final = 600
 _LONGEST_NAME: Final = 2000
 _DEEPEST: Final = 24
-"""The number of modules inside each other that are told apart."""
+"""The largest depth of nested modules that is distinguished."""
 _MOST_ORIGINS: Final = 60
 _MOST_WEIGHTS: Final = 60
 
 RowOfRecord = list[Any]
-"""A record as it is written: see `RecordRow` in the page's sources."""
+"""A record in the page's data: see `RecordRow` in the page's sources."""
 
 
 class Records:
@@ -50,14 +50,14 @@ class Records:
     # --- nodes
 
     def node(self, var: Var) -> int:
-        """The node that ``var`` belongs to; a new one, if it has not been seen."""
+        """The node of ``var``. A variable that is not known gets a new node."""
         found = self._nodes.get(var)
         if found is None:
             found = self._nodes[var] = self._fresh()
         return found
 
     def known(self, var: Var | None) -> int:
-        """The node that ``var`` belongs to; -1 if there is none."""
+        """The node of ``var``; -1 if it has none."""
         return -1 if var is None else self._nodes.get(var, -1)
 
     def _fresh(self) -> int:
@@ -65,13 +65,13 @@ class Records:
         return self.count - 1
 
     def rename(self, old: Var, new: Var) -> None:
-        """Take ``new`` for the node that ``old`` is."""
+        """Give ``new`` the node of ``old``, if it has one."""
         node = self._nodes.get(old)
         if node is not None:
             self._nodes.setdefault(new, node)
 
     def meet(self, module: IRModule) -> None:
-        """Take up the variables of ``module``: a new one that has the name of an old one that went is the same node."""
+        """Give the variables of ``module`` nodes. A new variable takes the node of a vanished one of the same name."""
         for name, function in module.items():
             now = dict.fromkeys([*function.params, *(entry.var for entry in entries(function) if entry.is_node)])
             before = self._current.get(name, {})
@@ -90,7 +90,7 @@ class Records:
     # --- records
 
     def string(self, text: str) -> int:
-        """The place of ``text``, or of its beginning where it is very long, in the table of strings."""
+        """The index of ``text`` in the table of strings. A very long text is cut."""
         text = text[:_LONGEST_NAME]
         found = self._string_index.get(text)
         if found is None:
@@ -99,9 +99,9 @@ class Records:
         return found
 
     def version(self, module: IRModule, *, apart: bool = False) -> list[int]:
-        """The records of a module, in its order; see `meet` for which variables are taken for the same.
+        """The records of a module, in the order of its text. `meet` decides which variables are the same node.
 
-        Several functions are groups of their own; with ``apart``, one function is, too.
+        If there are several functions, each is a group; with ``apart``, a single function is one, too.
         """
         self.meet(module)
         found: list[int] = []
@@ -113,9 +113,9 @@ class Records:
         return found
 
     def edited(self, edit: Mapping[Var, Expr | None]) -> list[int]:
-        """The changes of a rewrite, as the page has them: records, and ``-1 - node`` for a node that went.
+        """The changes of a rewrite as data for the page: records, and ``-1 - node`` for a removed node.
 
-        Values that the rewrite added stand where those stand that it gave new values.
+        A new value is placed in the modules that the rewritten values have in common.
         """
         old = [self._paths[node] for var in edit if (node := self._nodes.get(var, -1)) in self._paths]
         for var, value in edit.items():
@@ -127,7 +127,7 @@ class Records:
         ]
 
     def written(self, binding: Binding) -> int:
-        """The record of a binding as a program has it, in which another name of a value is a value as well."""
+        """The record of a binding in a program, in which an alias counts as a value."""
         return self._record(binding.var, binding if isinstance(binding, MatchCast) else binding.value, ())
 
     def _alias(self, value: Expr) -> int:
@@ -162,7 +162,7 @@ class Records:
         reads, weights = _operands(_read_by(value))
         if alias >= 0:
             reads = (alias,)  # pyright: ignore[reportAssignmentType]
-        # A node stays where it was first seen: rewrites merge origins, also those of what a value is computed from.
+        # A node keeps its first path: rewrites merge origins, including the origins of a value's operands.
         path = self._paths.get(node)
         if path is None:
             path = self._paths[node] = (*inside, *module_path(var.origins))
@@ -223,7 +223,7 @@ def _clipped(text: str) -> str:
 
 
 class BindingRecord(NamedTuple):
-    """A binding. ``has_line``: the text has a line for it; ``is_node``: it stands for a value of its own."""
+    """A binding. ``has_line`` is True if the text has a line for it, ``is_node`` if it has a node of its own."""
 
     var: Var
     value: Expr | MatchCast
@@ -233,9 +233,9 @@ class BindingRecord(NamedTuple):
 
 
 def entries(function: Function, inside: tuple[str, ...] = ()) -> Iterator[BindingRecord]:
-    """The bindings of a function in the order of its text, those of branches and local functions included.
+    """The bindings of a function in the order of its text, including branches and local functions.
 
-    ``inside`` is put before the branches that a binding stands in. Cost: linear; nothing recurses.
+    The path of a binding is ``inside``, followed by the branches around the binding. Cost: linear, without recursion.
     """
     pending: list[BindingRecord | tuple[Binding | SeqExpr, Var, tuple[str, ...]]] = []
 
@@ -271,7 +271,7 @@ def entries(function: Function, inside: tuple[str, ...] = ()) -> Iterator[Bindin
 
 
 def lines_of(module: IRModule, text: str, records: Records) -> list[tuple[int, int]]:
-    """For each binding its node and the line of ``text``, counted from 0; ``text`` is the script of ``module``."""
+    """The node of each binding and its line in ``text``, counted from 0. ``text`` is the script of ``module``."""
     places: list[tuple[int, int]] = []
     lines = enumerate(text.split("\n"))
     for function in module.functions.values():
@@ -293,11 +293,11 @@ def lines_of(module: IRModule, text: str, records: Records) -> list[tuple[int, i
 _BINDING: Final = re.compile(r"\s*[^\W\d]\w*: ")
 
 
-# --- what a value is
+# --- the description of a value
 
 
 def _described(value: Expr) -> tuple[str, str, str]:
-    """The name of a value, its kind and the family that gives it its color."""
+    """The name of a value's operation, its kind, and its family, which decides its color."""
     match value:
         case Call(op=Op() as op):
             first = value.args[0] if value.args else None
@@ -324,7 +324,7 @@ def _described(value: Expr) -> tuple[str, str, str]:
 
 
 def family_of(op: Op) -> str:
-    """The family of an operator, by its traits, or by its name where traits do not tell."""
+    """The family of an operator, from its traits, or from its name if the traits do not decide."""
     name = op.name.removeprefix("relax.")
     if "attention" in name:
         return "attention"
@@ -358,7 +358,7 @@ def _read_by(value: Expr) -> Iterable[Expr]:
 
 
 def _operands(values: Iterable[Expr]) -> tuple[list[Var], list[str]]:
-    """The variables that are read, in order, and texts for the tensors that stand in place."""
+    """The variables that are read, in order, and a text for each of the first constant tensors among the operands."""
     reads: list[Var] = []
     weights: list[str] = []
     pending = list(reversed(list(values)))
@@ -376,17 +376,17 @@ def _operands(values: Iterable[Expr]) -> tuple[list[Var], list[str]]:
     return reads, weights
 
 
-# --- where a value stands in the source
+# --- the place of a value in the source
 
 
 def module_path(origins: Origins) -> tuple[str, ...]:
-    """The modules of the source that hold all of ``origins``, outermost first: ``("encoder", "layer.3", "output")``."""
+    """The source modules that contain all ``origins``, outermost first: ``("encoder", "layer.3", "output")``."""
     paths = [_path_of(origin.kind, origin.name) for origin in origins if origin.kind != "rule"]
     return shared_path(paths) if paths else ()
 
 
 def shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The modules that all of ``paths`` go through; a place of its own for values of modules with none in common."""
+    """The common prefix of ``paths``. It is ``("several modules",)`` if non-empty paths have no common module."""
     shared = paths[0]
     for path in paths[1:]:
         same = next((at for at, (one, other) in enumerate(zip(shared, path, strict=False)) if one != other), None)
@@ -395,7 +395,7 @@ def shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _path_of(kind: str, name: str) -> tuple[str, ...]:
-    """The modules around one place: of a torch module path all, of an ONNX node's name all but the node's own."""
+    """The modules in an origin's name: all parts of a torch module path, all but the last of an ONNX node's name."""
     if kind == "torch":
         return _numbered(name.split("."))
     if kind == "onnx" and "/" in name:
@@ -404,7 +404,7 @@ def _path_of(kind: str, name: str) -> tuple[str, ...]:
 
 
 def _numbered(parts: Iterable[str]) -> tuple[str, ...]:
-    """Parts of a name, with numbers put to what they count: ``layer``, ``3`` is ``layer.3``."""
+    """Parts of a name, with each number joined to the part before it: ``layer``, ``3`` becomes ``layer.3``."""
     found: list[str] = []
     for part in parts:
         text = part.replace(SEPARATOR, " ")

@@ -1,4 +1,4 @@
-"""The page as a report of `optimize`, which writes itself with the other reports."""
+"""The page as a report of `optimize`. It is written together with the other reports."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .collect import view
 
 
 class HtmlReport:
-    """A page at ``path``: ``optimize(model, report=HtmlReport("report.html"))``.
+    """A report of `optimize` that writes a page to ``path``: ``optimize(model, report=HtmlReport("report.html"))``.
 
-    ``limit`` is how many matches and near misses of each rule are shown; 0 shows none and is faster.
+    ``limit`` is the number of matches and near misses of each rule that are shown; 0 shows none and is faster.
     """
 
     def __init__(self, path: str | os.PathLike[str], limit: int = 8) -> None:
@@ -24,5 +24,5 @@ class HtmlReport:
         return str(self.path)
 
     def __call__(self, report: OptimizationReport) -> None:
-        """Write the page."""
+        """Write the page of ``report``."""
         view(report, limit=self.limit).write(self.path)

@@ -1,4 +1,4 @@
-"""A page that keeps up with its files: served on this machine only, and loaded again when one of them changes."""
+"""A local server of a page. The page is reloaded when one of its files changes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from ..ir.errors import RegraftError
 from .page import Page
 
 NUMBER: Final = "number"
-"""The address, below that of the page, at which it asks whether it is out of date."""
+"""The address, relative to the page, at which the page asks if it is out of date."""
 
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Served:
-    """A page and the files that it is made from; ``make`` makes it, ``tell`` is given what goes wrong.
+    """A page that is made again when one of its files changes.
 
-    ``number`` counts the pages made so far. Where making one fails, the last one stays.
+    ``make`` makes the page, ``files`` returns its files, and ``tell`` is called with messages. ``number`` counts the
+    pages made so far. If making one fails, the last page stays.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Served:
 
 
 def _stamp_of(files: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
-    """A digest that changes when one of ``files`` does."""
+    """A stamp that changes when one of ``files`` changes: the path, time of change and size of each existing file."""
     found: list[tuple[str, int, int]] = []
     for path in files:
         try:
@@ -64,13 +65,13 @@ def _stamp_of(files: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
 
 
 def server(served: Served, port: int = 0) -> ThreadingHTTPServer:
-    """A server of the page at ``http://127.0.0.1:PORT/``; `serve_forever` runs it. Port 0 takes one that is free."""
+    """A server of the page at ``http://127.0.0.1:PORT/``. Run it with `serve_forever`. Port 0 takes a free port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             host = self.headers.get("Host", "").rpartition(":")[0]
             if host not in _HOSTS:
-                # A page of another site that found this port has another name for it.
+                # The request comes from a page of another site, which reaches this port under another host name.
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif self.path in ("/", "/index.html"):
                 self._give(served.html, "text/html")
@@ -90,6 +91,6 @@ def server(served: Served, port: int = 0) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
-            """Requests are nothing to tell."""
+            """Do nothing: requests are not logged."""
 
     return ThreadingHTTPServer(("127.0.0.1", port), Handler)

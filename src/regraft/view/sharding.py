@@ -1,4 +1,4 @@
-"""A program over a mesh of devices, as rows for the page: where each weight lies, and what the devices exchange."""
+"""A program over a mesh of devices as data for the page: the placement of weights, and the data devices exchange."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHOLE: Final = "whole on each device"
 def sharding_row(
     executable: XlaExecutable, module: IRModule, records: Records, sizes: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    """The use that ``executable``, made of ``module``, makes of its devices, for ``sizes`` of symbolic dims.
+    """The memory, weights and communication of ``executable``, built from ``module``, for ``sizes`` of symbolic dims.
 
     Cost: that of its report, which compiles it.
     """
@@ -50,7 +50,7 @@ def sharding_row(
 
 
 def _layers(module: IRModule, records: Records) -> dict[str, int]:
-    """The first node of each layer of the source, by its name; a value without a source is a layer of its own."""
+    """The first node of each layer of the source, by the layer's name. The name of each value is a layer, too."""
     found: dict[str, int] = {}
     for function in module.functions.values():
         for entry in entries(function):
