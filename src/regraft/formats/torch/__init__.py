@@ -1,6 +1,6 @@
-"""PyTorch models in: `from_torch` reads what `torch.export` gives. Importing this room needs no PyTorch; calling does.
+"""Reading PyTorch models: `from_torch` reads what `torch.export` returns. Importing this package needs no PyTorch.
 
-Knows the language and the vocabulary. The way out, `regraft.to_torch`, is the torch engine's.
+Knows the language and the vocabulary. The way back, `regraft.to_torch`, is in the torch engine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["from_torch", "require_torch"]
 
 READ_AGAIN: Final = "regraft.run.read_again_after"
-"""The attribute of a decoder that says after how many tokens a text has to be read anew, from its beginning."""
+"""The attribute of a decoder with the number of tokens after which a text must be read again from its beginning."""
 
 
 def require_torch() -> None:

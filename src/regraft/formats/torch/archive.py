@@ -1,8 +1,8 @@
-"""The inspection of a ``.pt2`` file for what PyTorch would do besides reading numbers, found before PyTorch reads it.
+"""The inspection of a ``.pt2`` file, before PyTorch reads it, for content that PyTorch would run as code.
 
-PyTorch unpickles what an archive holds, evaluates the texts of sizes as Python, and calls whatever functions of its
-own the nodes name. A program that was exported needs little of that: its tensors are plain bytes, its sizes arithmetic,
-its nodes operators. What goes beyond is refused here, and `plain_unpickling` keeps PyTorch from running pickled code.
+PyTorch unpickles the objects in an archive, evaluates the texts of sizes as Python, and calls any functions of its own
+that the nodes name. An exported program needs little of that: its tensors are plain bytes, its sizes arithmetic, its
+nodes operators. Anything else is refused here, and `plain_unpickling` keeps PyTorch from running pickled code.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _ARITHMETIC: Final = re.compile(r"[\w\s()+\-*/%,.<>=!&|~]*")
 _CALLED: Final = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _ATTRIBUTE: Final = re.compile(r"\.\s*[A-Za-z_]")
 _FUNCTIONS: Final = dict.fromkeys(("abs", "ceiling", "cos", "exp", "floor", "log", "sin", "sqrt", "tan"))
-"""The functions in the text of a size that begin with a small letter; the others are SymPy's classes."""
+"""The functions in the text of a size that begin with a lower-case letter; all others are SymPy's classes."""
 
 _RESOLVED: Final = ("torch", "_operator", "math")
-"""The prefix of a node's target by which PyTorch looks for a function of that name."""
+"""The prefixes of a node's target for which PyTorch looks up a function of that name."""
 _OPERATOR: Final = re.compile(
     r"torch\.ops\.(?!load_library)\w+\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|#.*"
     r"|torch\.(_?sym_\w+|_check\w*|amp\.\w+\.\w+|_C\._set_grad_enabled|autograd\.grad_mode\.\w+"
@@ -36,10 +36,10 @@ _FORCE: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def code_in(names: Iterable[str], texts: Iterable[bytes]) -> str | None:
-    """The part of an archive that would be run as code when it is loaded; None if nothing.
+    """The part of an archive that would run as code when it is loaded; None if there is none.
 
-    ``names`` are those of all that it holds, and ``texts`` what its JSON files hold. Raises what `json` raises for a
-    file that is damaged.
+    ``names`` are the names of its files, and ``texts`` the contents of its JSON files. Raises the errors of `json` for
+    a damaged file.
     """
     for name in names:
         _, found, constant = name.partition(_CONSTANTS)
@@ -71,7 +71,7 @@ def _is_operator(target: str) -> bool:
 
 
 def _is_arithmetic(text: str) -> bool:
-    """True if the text of a size computes with sizes and numbers and does nothing else."""
+    """True if the text of a size only computes with sizes and numbers."""
     text = _NAME.sub("0", text)
     if not _ARITHMETIC.fullmatch(text) or "__" in text or _ATTRIBUTE.search(text):
         return False
@@ -80,7 +80,7 @@ def _is_arithmetic(text: str) -> bool:
 
 @contextmanager
 def plain_unpickling() -> Generator[None]:
-    """Inside, `torch.load` makes tensors and plain containers only, whatever it is asked for."""
+    """A context in which `torch.load` makes tensors and plain containers only, whatever its arguments are."""
     before = os.environ.get(_FORCE)
     os.environ[_FORCE] = "1"
     try:

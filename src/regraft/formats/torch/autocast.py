@@ -1,9 +1,9 @@
-"""Regions of autocast, before PyTorch makes them functional: operators that are made of others are taken apart.
+"""Regions of autocast, before PyTorch makes them functional: composite operators are decomposed.
 
-Autocast narrows the operands of `matmul`, `linear` and their like. For `einsum`, `inner` and others it does so inside,
-where the operators that they are made of are called. PyTorch keeps these whole when it makes a region functional, and
-would compute them in the dtype of their operands. Recurrent layers that compute in the narrow dtype from end to end
-stay whole, on narrowed operands.
+Autocast narrows the operands of `matmul`, `linear` and similar operators. For `einsum`, `inner` and others it does so
+inside, for the operators of which they are made. PyTorch keeps these whole when it makes a region functional, and
+would compute them in the dtype of their operands. Recurrent layers that compute in the narrow dtype throughout stay
+whole, with narrowed operands.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CAST: Final = "aten._to_copy.default"
 
 
 def with_parts_in_regions(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """``module``, or a copy in which operators that autocast narrows inside are taken apart. Cost: linear."""
+    """``module``, or a copy in which operators that autocast narrows inside are decomposed. Cost: linear."""
     if not any(_narrows_inside(node, region) for region, graph in _regions(module) for node in graph.graph.nodes):
         return module
     module = copy.deepcopy(module)
@@ -36,7 +36,7 @@ def with_parts_in_regions(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def _regions(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torch.fx.GraphModule]]:
-    """The calls of regions that switch autocast on, and their graphs; those inside others come first."""
+    """The calls of regions that switch autocast on, and their graphs. Nested regions come first."""
     for node in module.graph.nodes:
         if node.op != "call_function" or getattr(node.target, "__name__", "") not in (_REGION, _NO_GRADIENT):
             continue
@@ -48,12 +48,12 @@ def _regions(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torc
 
 
 _RECURRENT: Final = ("lstm", "rnn_tanh", "rnn_relu")
-"""Layers whose state is narrow. A GRU mixes its state in with weights that are narrow, and keeps it wide."""
+"""Layers whose state is narrow. A GRU mixes its state with narrow weights, and keeps it wide."""
 _NO_GRADIENT: Final = "wrap_with_set_grad_enabled"
 
 
 def _narrows_inside(node: torch.fx.Node, region: torch.fx.Node) -> bool:
-    """True if a node calls an operator that is made of others, and that autocast does not know itself."""
+    """True if a node calls a composite operator that autocast does not handle itself."""
     operator: Any = node.target
     if node.op != "call_function" or getattr(operator, "namespace", "") != "aten":
         return False
@@ -65,7 +65,7 @@ def _narrows_inside(node: torch.fx.Node, region: torch.fx.Node) -> bool:
 
 
 def _is_narrow_throughout(node: torch.fx.Node, region: torch.fx.Node) -> bool:
-    """True if all operands of ``node`` are narrowed, and nothing inside is wide again."""
+    """True if all operands of ``node`` are narrowed, and no value inside is wide again."""
     name = str(node.target).removeprefix("aten.").removesuffix(".input")
     if name == "gru":
         return region.args[0] != "cpu"
@@ -77,7 +77,7 @@ def _is_narrow_throughout(node: torch.fx.Node, region: torch.fx.Node) -> bool:
 
 
 def _narrow_operands(node: torch.fx.Node, region: torch.fx.Node) -> None:
-    """Give ``node`` its floating-point operands in the dtype of the region."""
+    """Cast the floating-point operands of ``node`` to the dtype of the region."""
     dtype = cast(torch.dtype, region.args[1])
     with node.graph.inserting_before(node):
         for operand in node.all_input_nodes:
@@ -89,13 +89,13 @@ def _narrow_operands(node: torch.fx.Node, region: torch.fx.Node) -> None:
 
 
 def _take_apart(node: torch.fx.Node, region: torch.fx.Node) -> None:
-    """Put the operators that ``node`` is made of in its place, where some of them have narrowed operands."""
+    """Replace ``node`` by the operators of which it is made, if some of them have narrowed operands."""
     device, dtype = region.args[:2]
     with torch.autocast(str(device), cast(torch.dtype, dtype)):
         try:
             parts = expansion(node, composite=True)
         except UnsupportedCallError:
-            return  # for one size only
+            return  # its parts are for one size only
     if parts is None or all(str(part.target) != _CAST for part in parts.graph.nodes):
         return
     inputs = [part for part in parts.graph.nodes if part.op == "placeholder"]

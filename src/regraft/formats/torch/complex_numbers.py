@@ -1,8 +1,8 @@
 """Complex numbers of a PyTorch model as pairs of real tensors, so that the language needs none.
 
-Rotary positions and Fourier transforms are where models use them, between real tensors. Operators that have or make
-complex numbers have handlers of their own, in a table of their own; an operator of shapes alone does to each part what
-its ordinary handler does.
+Models use them for rotary positions and Fourier transforms, between real tensors. Operators with complex operands or
+results have handlers of their own, in a separate table. An operator on shapes applies its ordinary handler to each
+part.
 """
 
 from __future__ import annotations
@@ -23,57 +23,57 @@ from .sizes import SizeTable
 from .tensors import PARTS
 
 COMPLEX_HANDLERS: Final[dict[str, Handler]] = {}
-"""The handlers of calls that have complex operands or results, by the names of ATen overloads."""
+"""The handlers of calls with complex operands or results, by the names of ATen overloads."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComplexPair:
-    """A complex tensor: its real and its imaginary part, of one shape and dtype."""
+    """A complex tensor: its real and its imaginary part, of the same shape and dtype."""
 
     real: Expr
     imag: Expr
 
 
 def parts_of(name: str, value: Any) -> list[tuple[str, Expr]]:
-    """The tensors that stand for one of the model's, with their names: two for complex numbers."""
+    """The tensors that represent a tensor of the model, with their names: two for complex numbers."""
     if isinstance(value, ComplexPair):
         return [(f"{name}.real", value.real), (f"{name}.imag", value.imag)]
     return [(name, value)]
 
 
 def paired(parts: Iterable[Expr], wholes: Iterable[torch.Tensor]) -> tuple[Expr | ComplexPair, ...]:
-    """The values that stand for ``wholes`` of the model, of the tensors that `parts_of` gives of them."""
+    """The values that represent ``wholes`` of the model, made of the tensors that `parts_of` gives for them."""
     rest = iter(parts)
     return tuple([ComplexPair(next(rest), next(rest)) if whole.dtype.is_complex else next(rest) for whole in wholes])
 
 
 def for_each_part(function: Callable[[Expr], Expr], value: Any) -> Any:
-    """The result of ``function`` on a tensor, or its results on both parts of complex numbers, as a pair."""
+    """The result of ``function`` for a tensor; for complex numbers, the pair of its results for both parts."""
     if isinstance(value, ComplexPair):
         return ComplexPair(function(value.real), function(value.imag))
     return function(value)
 
 
 def converts_complex(*names: str, namespace: str = "aten") -> Callable[[Handler], Handler]:
-    """Register a handler for complex operands or results of overloads, named as `converts` has them."""
+    """Register a handler for overloads with complex operands or results; names are those of `converts`."""
     return converts(*names, namespace=namespace, table=COMPLEX_HANDLERS)
 
 
 def handler_of(node: torch.fx.Node) -> Handler | None:
-    """The handler for the call of an operator, by whether complex numbers are about."""
+    """The handler for the call of an operator: the complex one if it has complex operands or results."""
     table = COMPLEX_HANDLERS if is_complex_call(node) else HANDLERS
     return table.get(str(node.target))
 
 
 class WholeNumbers:
-    """Complex tensors as PyTorch has them, for operators that are carried: made of pairs of real ones, and back."""
+    """Complex tensors in PyTorch's form, for operators that are carried: made from pairs of real tensors, and back."""
 
     def __init__(self, builder: BlockBuilder) -> None:
         self._builder: Final = builder
         self._known: Final[dict[tuple[int, int], Expr]] = {}
 
     def joined(self, value: Any) -> Any:
-        """``value`` with a complex tensor in the place of each pair, in lists too."""
+        """``value`` with a complex tensor in place of each pair, also in lists."""
         return pytree.tree_map(self._whole, value)
 
     def _whole(self, value: Any) -> Any:
@@ -88,7 +88,7 @@ class WholeNumbers:
         return found
 
     def parted(self, value: Expr) -> Any:
-        """A complex tensor as a pair; any other value as it is."""
+        """A complex tensor as a pair; any other value unchanged."""
         ty = value.ty
         if not isinstance(ty, TensorType) or ty.dtype not in PARTS:
             return value
@@ -102,11 +102,11 @@ class WholeNumbers:
 _WHOLES: Final = {part: whole for whole, part in PARTS.items()}
 JOIN: Final = "aten::complex"
 SIDES: Final = ("aten::real", "aten::imag")
-"""PyTorch's operators that make a complex tensor of its parts, and that give these."""
+"""PyTorch's operators for the real and the imaginary part; ``JOIN`` makes a complex tensor of these."""
 
 
 def by_parts(context: Context, *args: Any, **kwargs: Any) -> Any:
-    """The handler that does to real and imaginary parts what the ordinary handler of the operator does."""
+    """A handler that applies the ordinary handler of the operator to the real and the imaginary parts."""
     part = HANDLERS[str(context.node.target)]
 
     def of_side(name: str) -> Any:
@@ -123,7 +123,7 @@ def by_parts(context: Context, *args: Any, **kwargs: Any) -> Any:
 
 
 def is_complex(value: Any) -> bool:
-    """True if a (fake) tensor, or one of several, holds complex numbers."""
+    """True if a (fake) tensor, or one of several tensors, holds complex numbers."""
     if isinstance(value, list | tuple):
         return any(is_complex(item) for item in cast("Sequence[Any]", value))
     return isinstance(value, torch.Tensor) and value.is_complex()
@@ -136,7 +136,7 @@ def is_complex_call(node: torch.fx.Node) -> bool:
 
 
 def stand_in(fake: Any, sizes: SizeTable) -> Any:
-    """A placeholder of the right type for the result ``fake`` of a call that cannot be read and is reported later."""
+    """A placeholder with the type of the result ``fake``, for a call that cannot be read and is reported later."""
     if isinstance(fake, list | tuple):
         return tuple([stand_in(one, sizes) for one in cast("Sequence[Any]", fake)])
     if not isinstance(fake, torch.Tensor):

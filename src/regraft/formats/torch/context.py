@@ -1,13 +1,12 @@
-"""The surroundings of handlers of ATen operators: the operator at hand, what PyTorch says of its result, and helpers.
+"""The interface for handlers of ATen operators: the current operator, PyTorch's facts about its result, and helpers.
 
 A handler is a function ``handler(context, *args, **kwargs)`` that takes an operator's arguments under the names of its
-ATen schema, with tensors as expressions and sizes as dims, and gives the expression that the result becomes (a tuple
-of them where the operator has several results). `converts` registers it, `converts_by_name` one that reads the
-arguments by their names, `converts_plainly` functions of the arguments alone.
-
-PyTorch takes most of its operators apart by itself (`expansion`). One has a handler where its parts are more operators
-after `optimize`, where they are less exact in half precision or hold for some sizes only, or where models have so many
-calls that tracing each, some 10 ms, is too slow.
+ATen schema, with tensors as expressions and sizes as dims. It returns the expression of the result, or a tuple of
+expressions if the operator has several results. `converts` registers it. `converts_by_name` registers a handler that
+reads the arguments by their names, and `converts_plainly` functions of the arguments alone.
+PyTorch itself decomposes most of its operators (`expansion`). An operator has a handler if its parts are more operators
+after `optimize`, if they are less exact in half precision or hold for some sizes only, or if models have so many calls
+that tracing each of them, some 10 ms, is too slow.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from .tensors import PARTS, dtype_name, torch_dtype
 
 Handler: TypeAlias = Callable[..., Any]
 TorchOperand: TypeAlias = "Expr | Dim | float"
-"""A tensor, or a Python number or size beside one."""
+"""A tensor, or a Python number or a size used together with one."""
 _Decorated = TypeVar("_Decorated", bound=Handler)
 
 HANDLERS: Final[dict[str, Handler]] = {}
@@ -44,7 +43,7 @@ HANDLERS: Final[dict[str, Handler]] = {}
 def converts(
     *names: str, namespace: str = "aten", table: dict[str, Handler] = HANDLERS
 ) -> Callable[[_Decorated], _Decorated]:
-    """Register a handler for the overloads ``aten.<name>``; a name without overload stands for ``.default``."""
+    """Register a handler for the overloads ``aten.<name>``. A name without overload means ``.default``."""
 
     def register(handler: _Decorated) -> _Decorated:
         for name in names:
@@ -59,9 +58,9 @@ def converts(
 def converts_by_name(
     *names: str, namespace: str = "aten", table: dict[str, Handler] = HANDLERS
 ) -> Callable[[_Decorated], _Decorated]:
-    """As `converts`, for a handler ``handler(context, given)`` that reads each argument as ``given.<name>``.
+    """Like `converts`, for a handler ``handler(context, given)`` that reads each argument as ``given.<name>``.
 
-    Names and defaults are those of the schema of the operator that is called.
+    Names and defaults are those of the schema of the called operator.
     """
 
     def register(handler: _Decorated) -> _Decorated:
@@ -78,7 +77,7 @@ def converts_by_name(
 
 
 def converts_plainly(functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Register, by the names of overloads, functions that take all arguments in the order of the schema."""
+    """Register functions, by the names of overloads, that take all arguments in the order of the schema."""
     for name, function in functions.items():
 
         def handler(_context: Context, given: Any, function: Callable[..., Any] = function) -> Any:
@@ -89,16 +88,16 @@ def converts_plainly(functions: Mapping[str, Callable[..., Any]]) -> None:
 
 @cache
 def _defaults(operator: Any) -> Mapping[str, Any]:
-    """The arguments of an operator in order, with their defaults, None for one that every call gives."""
+    """The arguments of an operator in order, with their defaults; None for an argument that every call gives."""
     return {argument.name: argument.default_value for argument in operator._schema.arguments}
 
 
 class UnsupportedCallError(Exception):
-    """This call of an operator has no counterpart; the message says why."""
+    """A call of an operator that has no counterpart; the message says why."""
 
 
 class Context:
-    """The state of one conversion as a handler sees it."""
+    """The state of one conversion, as a handler sees it."""
 
     __slots__ = ("builder", "node", "sizes")
     node: torch.fx.Node
@@ -108,35 +107,35 @@ class Context:
         self.builder: Final = builder
         self.sizes: Final = sizes
 
-    # --- what PyTorch says of the result
+    # --- PyTorch's facts about the result
 
     def results(self) -> tuple[Any, ...]:
-        """The stand-ins for the results of the call: fake tensors, which know shape and dtype."""
+        """The fake tensors for the results of the call, which know shape and dtype."""
         value: Any = self.node.meta.get("val")
         return tuple(cast_to("Sequence[Any]", value)) if isinstance(value, list | tuple) else (value,)
 
     def output_shape(self, index: int = 0) -> tuple[Dim, ...]:
-        """The shape of a result."""
+        """The shape of result ``index``."""
         return self.sizes.shape(self.results()[index])
 
     def output_dtype(self, index: int = 0) -> str:
-        """The dtype of a result; that of its parts, for complex numbers."""
+        """The dtype of result ``index``; the dtype of its parts if it is complex."""
         name = dtype_name(self.results()[index].dtype)
         return PARTS.get(name, name)
 
     def uses(self, index: int) -> bool:
-        """True if the model uses one of several results."""
+        """True if the model uses result ``index``, one of several."""
         return any(user.args[1] == index and user.users for user in self.node.users)
 
     def is_contiguous(self, index: int) -> bool:
-        """True if the tensor that is argument ``index`` lies in memory row by row."""
+        """True if the tensor in argument ``index`` is contiguous in memory, in row-major order."""
         operand = self.node.args[index]
         return isinstance(operand, torch.fx.Node) and bool(operand.meta["val"].is_contiguous())
 
     def order_in_memory(self, index: int) -> list[int] | None:
-        """The axes of the tensor that is argument ``index``, that of the largest steps in memory first.
+        """The axes of the tensor in argument ``index``, from the largest stride to the smallest.
 
-        None where there are gaps between its elements, or sizes decide.
+        None if there are gaps between its elements, or if the order depends on symbolic sizes.
         """
         value = cast_to("torch.fx.Node", self.node.args[index]).meta["val"]
         if value.is_contiguous():
@@ -148,21 +147,21 @@ class Context:
         return order if value.permute(order).is_contiguous() else None
 
     def start_in_memory(self, index: int) -> Dim:
-        """The place in memory at which the tensor that is argument ``index`` begins, counted in elements."""
+        """The offset in memory of the tensor in argument ``index``, in elements."""
         return self.sizes.dim(cast_to("torch.fx.Node", self.node.args[index]).meta["val"].storage_offset())
 
     def operator(self) -> str:
-        """The name of the ATen operator, without its overload: ``clamp``."""
+        """The name of the ATen operator without its overload: ``clamp``."""
         return str(self.node.target).split(".")[1]
 
     # --- building
 
     def emit(self, value: Expr) -> Expr:
-        """Bind ``value`` now, for use in several places."""
+        """Bind ``value`` to a variable now, for use in several places."""
         return self.builder.emit(value)
 
     def unsupported(self, why: str) -> NoReturn:
-        """Decline this call."""
+        """Decline this call: raise `UnsupportedCallError` with the reason ``why``."""
         raise UnsupportedCallError(why)
 
     def scalar(self, value: TorchOperand, dtype: str) -> Expr:
@@ -173,19 +172,19 @@ class Context:
         return cast(value, dtype) if isinstance(value, Expr) else const(value, dtype)
 
     def read_size(self, number: Expr, size: Dim) -> None:
-        """Let ``size``, which the exported program has for it, be the ``number`` that is known at run time."""
+        """Define ``size``, a symbol of the exported program, as the ``number`` that is computed at run time."""
         found = self.emit(R.tensor_to_shape(R.reshape(cast(number, "int64"), [1])))
         self.builder.match_cast(found, ShapeExpr([size]).ty)
 
     def promoted(self, *operands: TorchOperand) -> tuple[Expr, ...]:
-        """Tensors and numbers in the one dtype that PyTorch computes on them in."""
+        """Tensors and numbers, cast to the dtype in which PyTorch computes on them."""
         dtype = promoted_dtype(*operands)
         return tuple([self.scalar(operand, dtype) for operand in operands])
 
     def narrow(self, function: Callable[..., Expr], *operands: TorchOperand) -> Expr:
-        """``function`` of operands in their promoted dtype; beside a number, half floats compute as PyTorch does.
+        """``function`` of operands in their promoted dtype; half floats with a number compute as in PyTorch.
 
-        PyTorch keeps the number in float32 there, so what the narrow dtype would round is computed in float32.
+        PyTorch keeps the number in float32. So if the narrow dtype would round it, the result is computed in float32.
         """
         dtype = promoted_dtype(*operands)
         wide = is_float(dtype) and itemsize(dtype) < 4 and any(not _fits(operand, dtype) for operand in operands)
@@ -204,7 +203,7 @@ def _fits(value: TorchOperand, dtype: str) -> bool:
 
 
 def shape_of(x: Expr) -> tuple[Dim, ...]:
-    """The shape of a tensor, which an exported program always knows."""
+    """The shape of a tensor, which is always known in an exported program."""
     shape = tensor_type(x).shape
     if shape is None:
         raise UnsupportedCallError("the shape of an operand is not known")
@@ -220,7 +219,7 @@ def rank(x: Expr) -> int:
 
 
 def like(x: Expr, number: float) -> Expr:
-    """A number in the dtype of a tensor."""
+    """``number`` in the dtype of ``x``."""
     return const(number, dtype_of(x))
 
 
@@ -232,7 +231,7 @@ def dtype_of(x: Expr) -> str:
 
 
 def cast(x: Expr, dtype: str) -> Expr:
-    """``x`` in ``dtype``; itself when it has it."""
+    """``x`` in ``dtype``; ``x`` itself if it has that dtype."""
     if isinstance(x, Constant) and x.data.dtype != dtype and not x.data.shape and "complex" not in x.data.dtype:
         return const(x.data.numpy(), dtype)
     return x if dtype_of(x) == dtype else R.astype(x, dtype)
@@ -244,7 +243,7 @@ def axis_of(axis: int, ndim: int) -> int:
 
 
 def axes_of(axes: int | Sequence[int] | None, ndim: int) -> list[int]:
-    """Axes counted from the front; all of them for None or no axes, as PyTorch's reductions have it."""
+    """Axes counted from the front. None or no axes mean all of them, as in PyTorch's reductions."""
     if axes is None:
         return list(range(ndim))
     listed = [axes] if isinstance(axes, int) else list(axes)
@@ -252,35 +251,35 @@ def axes_of(axes: int | Sequence[int] | None, ndim: int) -> list[int]:
 
 
 def each_axis(value: int | Sequence[int], count: int) -> list[int]:
-    """An argument of a layer, one number for each of ``count`` spatial axes; a single one stands for all."""
+    """An argument of a layer as one number for each of ``count`` spatial axes; a single number is for all of them."""
     listed = [value] if isinstance(value, int) else list(value)
     return listed * count if len(listed) == 1 else listed
 
 
 def arguments_of(given: Any) -> dict[str, Any]:
-    """The arguments that a handler by `converts_by_name` is given, in the order of the schema."""
+    """The arguments of a handler of `converts_by_name`, in the order of the schema."""
     return cast_to("dict[str, Any]", vars(given))
 
 
 def batched(ndim: int, function: Callable[..., Expr], *operands: Expr) -> Expr:
-    """``function`` of operands that it takes with ``ndim`` axes; PyTorch lets people leave out the first, the batch."""
+    """``function`` of operands with ``ndim`` axes. In PyTorch, the first of them, the batch, may be missing."""
     if rank(operands[0]) == ndim:
         return function(*operands)
     return R.squeeze(function(*[R.expand_dims(operand, axis=0) for operand in operands]), axis=0)
 
 
 def expanded(x: Expr, shape: Sequence[Dim]) -> Expr:
-    """``x`` broadcast to a shape; itself when it has it."""
+    """``x`` broadcast to ``shape``; ``x`` itself if it has that shape."""
     return x if shape_of(x) == tuple(shape) else R.broadcast_to(x, shape)
 
 
 def permuted(x: Expr, order: Sequence[int]) -> Expr:
-    """``x`` with its axes in another order; itself when it is the same."""
+    """``x`` with its axes in ``order``; ``x`` itself if that is the same order."""
     return x if list(order) == sorted(order) else R.permute_dims(x, list(order))
 
 
 def promoted_dtype(*operands: TorchOperand) -> str:
-    """The dtype that PyTorch computes on ``operands`` in: tensors before scalars, and scalars before numbers."""
+    """The dtype in which PyTorch computes on ``operands``: tensors go before scalars, and scalars before numbers."""
     given = [_stand_in(operand) for operand in operands]
     return dtype_name(elementwise_dtypes(*given, type_promotion_kind=_PLAIN)[1])
 

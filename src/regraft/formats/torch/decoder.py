@@ -1,9 +1,9 @@
-"""Decoders of transformers with their cache as inputs and results: one program for the prompt and for each token after.
+"""Decoders of transformers with their cache as inputs and results: one program for the prompt and each later token.
 
-The program takes ids (texts, count) and what the model keeps: for each layer with attention keys and values (texts,
-heads, past, size) of before, for one with a convolution or a recurrence its states. It gives logits (texts, count,
-vocabulary) and all of these after the step. ``count`` and ``past`` are symbolic, and ``past`` may be 0. A model with
-states takes one token in each step, and begins with states of zeros.
+The program takes ids (texts, count) and the cache. A layer with attention has earlier keys and values (texts, heads,
+past, size); a layer with a convolution or a recurrence has its states. The program returns logits (texts, count,
+vocabulary) and the whole cache after the step. ``count`` and ``past`` are symbolic, and ``past`` may be 0. A model
+with states takes one token in each step, and begins with states of zeros.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from .exported import export
 from .importer import from_torch
 
 _COUNT, _PAST = 3, 5
-"""The sizes that a decoder is exported on, which are neither 0 nor 1, nor each other."""
+"""The sizes with which a decoder is exported; they differ from 0, from 1 and from each other."""
 _SLACK: Final = 1e-3
-"""The largest difference allowed between logits computed from states and from the whole text, relative to the
-largest logit."""
+"""The largest allowed difference between logits computed from states and from the whole text, relative to the largest
+logit."""
 
 
 _check: Any = getattr(torch, "_check")  # noqa: B009 - public in all but its name
-"""Takes a condition on sizes to hold, which the export then need not prove."""
+"""Asserts a condition on sizes, which the export then need not prove."""
 
 
 class StepWithCache(torch.nn.Module):
-    """A causal language model of transformers as a function of ids and its cache in one list.
+    """A causal language model of transformers as a function of ids and its cache, given as a list of tensors.
 
-    ``cache``: one that the model has filled. Beside states the model is told the places of the ids, which some would
-    count from the first layer of the cache, whatever it is.
+    ``cache`` is one that the model has filled. A model with states gets the positions of the ids as an argument,
+    because some models would count them from the first layer of the cache, whatever its kind.
     """
 
     def __init__(self, model: Any, cache: Any) -> None:
@@ -62,15 +62,15 @@ class StepWithCache(torch.nn.Module):
         self._paths = tuple(tensor_paths(cache))
         self._bare = emptied(cache, self._paths)
         self.growing = [grows(path) for path in self._paths]
-        """For each tensor, whether it has a row for each token."""
+        """For each tensor, True if it has a row for each token."""
         self._is_told_places = not all(self.growing) and "position_ids" in inspect.signature(model.forward).parameters
 
     def forward(self, input_ids: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Logits, and the keys, values and states of all tokens."""
+        """Logits, and the keys, values and states after all tokens."""
         rows = [tensor for tensor, is_growing in zip(past, self.growing, strict=True) if is_growing]
         for tensor in rows[1:]:
             same: Any = tensor.shape[2] == rows[0].shape[2]
-            _check(same)  # all of one length, whatever it is
+            _check(same)  # all have the same length
         kept = [one if is_growing else one.clone() for one, is_growing in zip(past, self.growing, strict=True)]
         cache = with_tensors(self._bare, self._paths, as_it_begins(self.model, kept))
         given: dict[str, Any] = {}
@@ -82,11 +82,10 @@ class StepWithCache(torch.nn.Module):
 
 
 def step_of(model: Any, past: int = _PAST, texts: int = 1) -> tuple[StepWithCache, tuple[torch.Tensor, ...]]:
-    """A causal language model as a function of ids and its cache, and arguments for it after ``past`` tokens.
+    """A causal language model as a function of ids and its cache, and its arguments after ``past`` tokens.
 
-    ``texts``: how many texts it reads together.
-
-    Raises `ConvertError` for a model whose cache cannot be taken apart, or that keeps more than is in its cache.
+    ``texts`` is the number of texts that it reads together. Raises `ConvertError` for a model whose cache cannot be
+    taken apart, or that keeps more than its cache.
     """
     cache = filled_cache(model, torch.ones(texts, max(past, 1), dtype=torch.int64))
     step = StepWithCache(model, cache).eval()
@@ -98,7 +97,7 @@ def step_of(model: Any, past: int = _PAST, texts: int = 1) -> tuple[StepWithCach
 
 
 def _check_states(step: StepWithCache, kept: list[torch.Tensor], texts: int) -> None:
-    """Raise `ConvertError` unless a text that begins with states of zeros goes on as one that is read at once."""
+    """Raise `ConvertError` unless reading a text token by token, from states of zeros, gives the same logits."""
     ids = torch.tensor([[1, 0, 2, 1]] * texts)
     state = [one[:, :, :0] if rows else torch.zeros_like(one) for one, rows in zip(kept, step.growing, strict=True)]
     with torch.no_grad(), modules_as_before(step.model):
@@ -106,7 +105,7 @@ def _check_states(step: StepWithCache, kept: list[torch.Tensor], texts: int) -> 
         for place in range(ids.shape[1]):
             try:
                 logits, *state = step(ids[:, place : place + 1], *state)
-            except Exception as error:  # a model raises what it likes on a state that is not of its size
+            except Exception as error:  # a model may raise any error for a state of another size
                 raise _is_kept_elsewhere(step.model) from error
             if not torch.allclose(logits[0, 0], told[0, place], rtol=0, atol=_SLACK * float(told.abs().max())):
                 raise _is_kept_elsewhere(step.model)
@@ -122,10 +121,8 @@ def _is_kept_elsewhere(model: Any) -> ConvertError:
 def decoder_from_torch(model: Any, texts: int = 1) -> IRModule:
     """A causal language model of transformers, on CPU and in eval mode, as a program over ids and its cache.
 
-    ``texts``: how many texts it reads together, all of one length.
-
-    Raises `ConvertError` for another model, one that cannot be exported, and where an export holds for one length only.
-    Cost: that of `torch.export`.
+    ``texts`` is the number of texts that it reads together, all of the same length. Raises `ConvertError` for another
+    model, for one that cannot be exported, and if the export holds for one length only. Cost: that of `torch.export`.
     """
     with quiet("torch", "torchao", "transformers"), growing_rotary(model):
         step, arguments = step_of(model, texts=texts)
@@ -136,7 +133,7 @@ def decoder_from_torch(model: Any, texts: int = 1) -> IRModule:
 
 
 def _with_named_sizes(module: IRModule, step: StepWithCache) -> IRModule:
-    """``module`` with one size for the new tokens and one for those before; raises `ConvertError` for a fixed one."""
+    """``module`` with one size for the new tokens and one for the past; raises `ConvertError` for a fixed size."""
     function = module["main"]
     shapes = [shape_of(param) for param in function.params]
     count, before = SymVar("count"), SymVar("past")

@@ -1,9 +1,9 @@
 """The cache of a causal language model of transformers: keys, values, and states of fixed size.
 
-A cache of transformers is an object with tensors somewhere in it: keys and values of attention, which grow, and states
-of convolutions and recurrences (Mamba, linear attention), which do not. Its tensors are taken out and put back by their
-paths, so that a model is a function of them, whatever the class of its cache. A model that gives no cache back keeps
-its states in attributes of its modules (RecurrentGemma); these are a part of the cache here.
+A cache of transformers is an object that contains tensors: keys and values of attention, which grow, and states of
+convolutions and recurrences (Mamba, linear attention), which do not. Its tensors are taken out and put back by their
+paths, so that a model is a function of them, whatever the class of its cache. A model that returns no cache keeps its
+states in attributes of its modules (RecurrentGemma); here, these belong to the cache too.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..errors import ConvertError
 Path: TypeAlias = tuple[str | int, ...]
 
 _NAMES: Final = ("cache", "past_key_values", "cache_params", "state")
-"""The names of the argument and of the result field that hold the cache. transformers uses the first one since 5.24,
-and used the next two before; RWKV has the last."""
+"""The names of the argument and of the result field that hold the cache. transformers has used the first since 5.24,
+and the next two before; RWKV uses the last."""
 _ROWS: Final = ("keys", "values")
 _VERY_LOW: Final = -1e30
 
 
 def cache_name(model: Any) -> str:
-    """The argument of ``model`` that is its cache; raises `ConvertError` where it takes none."""
+    """The argument of ``model`` that is its cache; raises `ConvertError` if it has none."""
     known = inspect.signature(model.forward).parameters
     found = next((name for name in _NAMES if name in known), None)
     if found is None:
@@ -44,10 +44,10 @@ def filled_cache(model: Any, ids: torch.Tensor) -> Any:
         try:
             with torch.no_grad():
                 found, cache = run_with_cache(model, made(model), input_ids=ids)
-        except Exception as error:  # layers of another kind raise what they like where their state is missing
+        except Exception as error:  # layers of another kind may raise any error if their state is missing
             reasons.append(f"{type(error).__name__}: {error}")
             continue
-        # Only a cache of a model's own layers says how long it is where the first layer has a state of a module.
+        # If the first layer has its state in a module, only a cache made for the model's layers knows its length.
         is_known = cache is not None and (made is not _plain or _KeptOfText.of(cache).states is None)
         if hasattr(found, "logits") and is_known and _is_whole(cache, ids.shape[1]):
             return cache
@@ -59,19 +59,19 @@ def filled_cache(model: Any, ids: torch.Tensor) -> Any:
 
 
 class _KeptOfText(NamedTuple):
-    """A cache of transformers, and the tensors that modules keep beside it, by the names of modules and attributes."""
+    """A cache of transformers, and the tensors that modules keep besides it, by module and attribute name."""
 
     cache: Any
     states: dict[str, dict[str, Any]] | None
 
     @classmethod
     def of(cls, cache: Any) -> _KeptOfText:
-        """``cache`` taken apart: what `run_with_cache` gave."""
+        """``cache``, a result of `run_with_cache`, taken apart."""
         return cls(**cache) if isinstance(cache, dict) else cls(cache, None)
 
 
 def run_with_cache(model: Any, cache: Any, **given: Any) -> tuple[Any, Any]:
-    """The result of ``model`` for its arguments and ``cache``, and the cache after it, None if there is none."""
+    """The result of ``model`` for its arguments and ``cache``, and the cache after it, or None if there is none."""
     name, kept, attributes = cache_name(model), _KeptOfText.of(cache), _attributes_of(model)
     with modules_as_before(model) as before:
         for path, states in (kept.states or {}).items():
@@ -86,7 +86,7 @@ def run_with_cache(model: Any, cache: Any, **given: Any) -> tuple[Any, Any]:
 
 @contextmanager
 def modules_as_before(model: torch.nn.Module) -> Generator[dict[str, dict[str, Any]]]:
-    """The tensors that the modules of ``model`` hold as attributes, which they hold again afterwards."""
+    """A context after which the tensors in attributes of the modules of ``model`` are restored; gives these tensors."""
     before, attributes = _held_by_modules(model), _attributes_of(model)
     try:
         yield before
@@ -96,12 +96,12 @@ def modules_as_before(model: torch.nn.Module) -> Generator[dict[str, dict[str, A
 
 
 def _attributes_of(model: Any) -> dict[str, dict[str, Any]]:
-    """The attributes of each module of ``model``, as they can be set."""
+    """The attributes of each module of ``model``, as dicts that can be written."""
     return {path: vars(module) for path, module in model.named_modules()}
 
 
 def _held_by_modules(model: torch.nn.Module) -> dict[str, dict[str, Any]]:
-    """The attributes of each module that are tensors or None, and neither parameters nor buffers."""
+    """The attributes of each module that are tensors or None, without parameters and buffers."""
     return {
         path: {name: one for name, one in attributes.items() if one is None or isinstance(one, torch.Tensor)}
         for path, attributes in _attributes_of(model).items()
@@ -113,10 +113,10 @@ def _changed(held: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, An
 
 
 def as_it_begins(model: Any, kept: list[torch.Tensor]) -> list[torch.Tensor]:
-    """``kept``, what ``model`` keeps in the order of `tensor_paths`, where zeros stand for the beginning of a text.
+    """``kept``, the tensors of the cache in the order of `tensor_paths`, with zeros adapted to the beginning of a text.
 
-    RWKV's last state, the largest exponent so far, is very low then. The one before is a sum of positive numbers, which
-    is 0 at the beginning only.
+    RWKV's last state, the largest exponent so far, must be very low at the beginning. The state before it is a sum of
+    positive numbers, which is 0 at the beginning only.
     """
     if cache_name(model) != "state":
         return kept
@@ -135,7 +135,7 @@ def _its_own(_: Any) -> Any:
 
 
 def _of_its_layers(model: Any) -> Any:
-    """A cache of the kinds of layers that ``model`` has, which keeps what a window does not see, too."""
+    """A cache for the kinds of layers of ``model``, which also keeps tokens outside of a sliding window."""
     from transformers import cache_utils as kinds
 
     whole: Mapping[str, Any] = {
@@ -158,12 +158,12 @@ def _is_whole(cache: Any, count: int) -> bool:
 
 
 def grows(path: Path) -> bool:
-    """True for the path of keys or values, which hold a row for each token."""
+    """True for the path of keys or values, which have a row for each token."""
     return path[-1] in _ROWS
 
 
 def tensor_paths(holder: Any, before: Path = ()) -> Iterator[Path]:
-    """The paths of the tensors of floating point in a cache, in its own order."""
+    """The paths of the floating-point tensors in a cache, in its own order."""
     for key, value in _items(holder):
         path = (*before, key)
         if isinstance(value, torch.Tensor):
@@ -199,7 +199,7 @@ def _put(cache: Any, path: Path, value: Any) -> None:
 
 
 def emptied(cache: Any, paths: Sequence[Path]) -> Any:
-    """``cache`` without its tensors, as what `with_tensors` fills."""
+    """``cache`` without its tensors, which `with_tensors` fills in."""
     bare = copy.deepcopy(cache)
     for path in paths:
         _put(bare, path, None)
@@ -207,7 +207,7 @@ def emptied(cache: Any, paths: Sequence[Path]) -> Any:
 
 
 def with_tensors(bare: Any, paths: Sequence[Path], tensors: Sequence[torch.Tensor]) -> Any:
-    """A cache that has ``tensors`` at ``paths``."""
+    """A copy of ``bare`` with ``tensors`` at ``paths``."""
     made = copy.deepcopy(bare)
     for path, tensor in zip(paths, tensors, strict=True):
         _put(made, path, tensor)
@@ -216,10 +216,10 @@ def with_tensors(bare: Any, paths: Sequence[Path], tensors: Sequence[torch.Tenso
 
 @contextmanager
 def growing_rotary(model: torch.nn.Module) -> Generator[None]:
-    """Inside, rotary embedding that looks at the length of the text to set its frequencies does so by arithmetic.
+    """A context in which rotary embedding with frequencies that depend on the length computes them by arithmetic.
 
-    A program has no branch for it: the frequencies of a text of n tokens, where n is more than the model was trained
-    on, are computed in each step, as transformers computes them while a text grows.
+    A program has no branch for it. The frequencies of a text of n tokens, if n exceeds the model's training length, are
+    computed in each step, as transformers computes them while a text grows.
     """
     changed: list[Any] = []
     for module in model.modules():
@@ -235,7 +235,7 @@ def growing_rotary(model: torch.nn.Module) -> Generator[None]:
 
 
 def new_frequencies_after(model: torch.nn.Module) -> int | None:
-    """The length of a text beyond which ``model`` turns all of its tokens by other frequencies (LongRoPE), if any."""
+    """The length of a text beyond which ``model`` uses other frequencies for all tokens (LongRoPE), if there is one."""
     for module in model.modules():
         if getattr(module, "rope_type", None) == "longrope":
             return cast(int, cast(Any, module).config.rope_parameters["original_max_position_embeddings"])
@@ -243,7 +243,7 @@ def new_frequencies_after(model: torch.nn.Module) -> int | None:
 
 
 class _Beside:
-    """A module with some attributes in the place of its own."""
+    """A module with some of its attributes replaced."""
 
     def __init__(self, module: Any, **others: Any) -> None:
         self.__dict__.update(others, _module=module)

@@ -1,7 +1,7 @@
 """Random dropout as one operator, in programs that PyTorch makes functional.
 
-PyTorch takes dropout apart whenever it makes a program functional, and what it becomes is slower. A stand-in that
-PyTorch knows nothing about stays whole, and gives its place back afterwards.
+PyTorch decomposes dropout whenever it makes a program functional, and the result is slower. A stand-in operator that
+PyTorch does not know stays whole, and is replaced by dropout afterwards.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def has_dropout(module: torch.fx.GraphModule) -> bool:
 
 
 def hide_dropout(module: torch.fx.GraphModule) -> None:
-    """Put stand-ins in place of all calls of dropout, those inside regions and branches too. Cost: linear."""
+    """Put stand-ins in place of all calls of dropout, including those in regions and branches. Cost: linear."""
     for node in list(all_nodes(module)):
         if node.target in _IN_PLACE:
             with node.graph.inserting_after(node):
@@ -51,6 +51,6 @@ def hide_dropout(module: torch.fx.GraphModule) -> None:
 
 
 def show_dropout(module: torch.fx.GraphModule) -> None:
-    """Take the stand-ins of `hide_dropout` out again."""
+    """Replace the stand-ins of `hide_dropout` by dropout again."""
     for node in all_nodes(module):
         node.target = _ORIGINALS.get(cast(Any, node.target), node.target)

@@ -1,4 +1,4 @@
-"""Sizes that people declare dynamic: their names, and why `torch.export` takes one as fixed."""
+"""Sizes that users declare dynamic: their names, and the reasons why `torch.export` fixes one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FIXED_AT: Final = re.compile(r"eval Eq\(\w+, (\d+)\) \[guard added\] \((\S+:\d+
 
 
 def reason_of_sizes(text: str, export_again: Callable[[], object]) -> str | None:
-    """The reason why PyTorch, whose message is ``text``, cannot have a size dynamic, and what to do; else None.
+    """The reason why PyTorch, with the message ``text``, cannot make a size dynamic, and what to do; else None.
 
-    ``export_again`` does the same once more, where that tells the line of the model.
+    ``export_again`` repeats the export, if that can find the line of the model.
     """
     too_small = _TOO_SMALL.search(text)
     if too_small is not None:
@@ -46,7 +46,7 @@ def reason_of_sizes(text: str, export_again: Callable[[], object]) -> str | None
 
 
 def _other_limits(text: str) -> str | None:
-    """The message that sizes are not as free as they were declared: PyTorch's suggestion, or the condition it found."""
+    """The message that sizes are less free than declared: PyTorch's suggestion, or the condition that it found."""
     wanted = [line.strip() for line in text.partition("Suggested fixes:")[2].strip().split("\n\n")[0].splitlines()]
     if wanted:
         return f"the sizes are not as free as declared; declare in dynamic_shapes: {', '.join(wanted)}"
@@ -62,9 +62,9 @@ def _example_of(size: str, what: str) -> str:
 
 
 def _place_that_fixes(size: str, export_again: Callable[[], object]) -> str | None:
-    """The line of the model that asks whether a size is ``size``, out of what PyTorch logs as it exports."""
+    """The line of the model that compares a size with ``size``, from PyTorch's log of another export."""
     found: list[str] = []
-    with quiet(), _messages_to(found), suppress(Exception):  # the failure that is to be explained
+    with quiet(), _messages_to(found), suppress(Exception):  # the same failure again
         export_again()
     for message in found:
         place = _FIXED_AT.match(message)
@@ -75,7 +75,7 @@ def _place_that_fixes(size: str, export_again: Callable[[], object]) -> str | No
 
 @contextmanager
 def _messages_to(found: list[str]) -> Generator[None]:
-    """Inside, what PyTorch says about sizes is put into ``found``, and goes nowhere else."""
+    """A context in which PyTorch's messages about sizes are added to ``found`` only."""
 
     class Collecting(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -94,7 +94,7 @@ def _messages_to(found: list[str]) -> Generator[None]:
 
 
 def dim_names(program: ExportedProgram, dynamic_shapes: Any, arguments: Sequence[str]) -> dict[str, str]:
-    """The names that people gave sizes with `torch.export.Dim`, by PyTorch's own symbols.
+    """The names that users gave to sizes with `torch.export.Dim`, by PyTorch's own symbols.
 
     ``arguments`` are the names of the model's arguments.
     """
@@ -109,7 +109,7 @@ def dim_names(program: ExportedProgram, dynamic_shapes: Any, arguments: Sequence
         by_name = cast("Mapping[str, Any]", dynamic_shapes)
         shapes = [by_name.get(name) for name in arguments] if {*by_name} <= {*arguments} else list(by_name.values())
     in_order = len(shapes) - len(kwargs)
-    # The shapes of ``*args`` are one, a sequence.
+    # The shapes of ``*args`` are a single entry, a sequence.
     given = (
         [*args[: in_order - 1], args[in_order - 1 :], *kwargs.values()] if _has_rest(shapes, args, in_order) else None
     )
@@ -126,7 +126,7 @@ def dim_names(program: ExportedProgram, dynamic_shapes: Any, arguments: Sequence
 
 
 def _has_rest(shapes: Sequence[Any], args: Sequence[Any], in_order: int) -> bool:
-    """True if the last of the arguments in order are one of ``shapes`` together."""
+    """True if the last positional arguments share one entry of ``shapes``."""
     if not 0 < in_order <= len(args):
         return False
     last = shapes[in_order - 1]
@@ -138,7 +138,7 @@ def _has_rest(shapes: Sequence[Any], args: Sequence[Any], in_order: int) -> bool
 
 
 def _tensors_with_axes(value: Any, axes: Any) -> Iterator[tuple[torch.Tensor, Any]]:
-    """The tensors of nested arguments, each with what is said of its axes."""
+    """The tensors of nested arguments, each with the entry for its axes."""
     if axes is None:
         return
     if isinstance(value, torch.Tensor):

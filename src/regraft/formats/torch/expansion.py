@@ -1,6 +1,6 @@
-"""One operator as a graph of simpler ones: what PyTorch itself takes it apart into.
+"""One operator as a graph of simpler ones, as PyTorch itself decomposes it.
 
-This one call is traced, on the fake tensors that the exported program has for its operands, so that all other operators
+Only this call is traced, on the fake tensors that the exported program has for its operands. So all other operators
 stay as they are, and sizes keep their symbols.
 """
 
@@ -22,17 +22,17 @@ from .tensors import have_one_shape
 
 
 class Expansion(NamedTuple):
-    """A call taken apart: a graph, and the nodes of the program that its placeholders stand for."""
+    """A decomposed call: a graph, and the nodes of the program that its placeholders stand for."""
 
     graph: torch.fx.Graph
     operands: tuple[torch.fx.Node, ...]
 
 
 def expansion(node: torch.fx.Node, *, composite: bool = False) -> Expansion | None:
-    """The program that PyTorch takes the call of ``node`` apart into; None where it does not.
+    """The graph into which PyTorch decomposes the call of ``node``; None if it does not decompose it.
 
-    ``composite``: as it does when it runs the call, of an operator that is made of others. Raises
-    `UnsupportedCallError` where it would fix a symbolic size.
+    With ``composite``, the decomposition of a composite operator when it runs. Raises `UnsupportedCallError` if PyTorch
+    would fix a symbolic size.
     """
     rule = cast(Any, node.target) if composite else _rule(node.target)
     mode = _fake_mode(node)
@@ -52,15 +52,15 @@ def expansion(node: torch.fx.Node, *, composite: bool = False) -> Expansion | No
             graph = _traced(run, [operand.meta["val"] for operand in operands])
         except UnsupportedCallError:
             raise
-        except Exception:  # PyTorch raises whatever its operators raise
+        except Exception:  # PyTorch raises any error of its operators
             return None
     return Expansion(graph, operands)
 
 
 def unchanged_operand(node: torch.fx.Node) -> Any:
-    """The operand that ``node`` gives as it is, such as ``x`` of ``x * 1``; None for any other.
+    """The operand that ``node`` returns unchanged, such as ``x`` of ``x * 1``; None for any other node.
 
-    PyTorch's parts of an operator compute with every argument, also where that does nothing.
+    PyTorch's decompositions compute with every argument, even if it has no effect.
     """
     name, args = str(node.target).removeprefix("aten.").partition(".")[0], node.args
     if node.kwargs or len(args) != _TWO or _NEUTRAL.get(name) != args[1] or isinstance(args[1], bool):
@@ -85,7 +85,7 @@ def _traced(run: Callable[..., Any], values: Sequence[Any]) -> torch.fx.Graph:
 
     module = functional(run)
     if any(map(writes_in_place, module.graph.nodes)):
-        # What an operator in C++ writes into a tensor that it makes is a call of its own in the first trace only.
+        # What an operator in C++ writes into a tensor of its own becomes a separate call in the first trace only.
         module = functional(module)
     for node in module.graph.nodes:
         if writes_in_place(node):
@@ -94,13 +94,13 @@ def _traced(run: Callable[..., Any], values: Sequence[Any]) -> torch.fx.Graph:
 
 
 def _is_view(node: torch.fx.Node) -> bool:
-    """True if ``node`` gives memory of its operand, so that what changes it changes that."""
+    """True if the result of ``node`` shares memory with its operand, so that a change of one changes the other."""
     schema = getattr(getattr(node, "target", None), "_schema", None)
     return schema is not None and not schema.is_mutable and any(found.alias_info for found in schema.returns)
 
 
 def _make_functional(node: torch.fx.Node) -> None:
-    """An operator that changes a value which nothing else reads, as the one that gives a new value."""
+    """Replace an in-place operator, on a value that nothing else reads, by the operator that returns a new value."""
     changed = cast(Any, node.args[0])
     overload: Any = node.target
     packet = getattr(torch.ops.aten, overload.overloadpacket.__name__.removesuffix("_"))
@@ -127,7 +127,7 @@ def _fake_mode(node: torch.fx.Node) -> Any:
 
 @contextmanager
 def _fixing_nothing(sizes: Any) -> Generator[None]:
-    """Inside, whatever asks what number a symbolic size is gets `UnsupportedCallError`, and no guard is kept."""
+    """A context in which fixing a symbolic size as a number raises `UnsupportedCallError`, and no guard is kept."""
     if sizes is None:
         yield
         return
@@ -165,7 +165,7 @@ def _rule(operator: Any) -> Callable[..., Any] | None:
 
 
 def _rule_beside_tables(operator: Any) -> Callable[..., Any] | None:
-    """The parts of an operator that PyTorch's tables lack: its functions for PT2E, or what runs when it is called."""
+    """The decomposition of an operator that PyTorch's tables lack: its functions for PT2E, or its composite kernel."""
     if getattr(operator, "namespace", "aten") == _QUANTIZED:
         from torch.ao.quantization.fx import _decomposed
 

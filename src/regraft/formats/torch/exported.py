@@ -1,7 +1,7 @@
 """From a module to a graph without side effects.
 
-The graph is taken as it was exported, with `linear`, attention and the like whole. Only where there are in-place
-operators, regions (`no_grad`, autocast) or transforms of functions (`torch.vmap`) is it made functional.
+The graph is taken as it was exported, with `linear`, attention and similar operators whole. It is made functional only
+if there are in-place operators, regions (`no_grad`, autocast) or transforms of functions (`torch.vmap`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from .traced_constants import rebuilt, with_constants_outside
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 _PART_OF_SUBCLASS: Final = "export.access_subclass_inner_tensor.default"
-"""The operators that take a plain tensor out of one of several, such as torchao's quantized weights."""
+"""The operator that takes a plain tensor out of a tensor made of several, such as torchao's quantized weights."""
 
 
 def export(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
 ) -> ExportedProgram:
-    """``module`` exported for the given example inputs; PyTorch's failures become `ConvertError`."""
+    """``module`` exported for the example inputs; PyTorch's errors become `ConvertError`."""
 
     def exported() -> ExportedProgram:
         with torch.no_grad():
@@ -90,7 +90,7 @@ _RAISED_AT: Final = re.compile(r'following call raised this error:\n\s*File "([^
 
 
 def _reason(error: Exception) -> str:
-    """The first line of PyTorch's message, the line of the model, and what to do where that is known."""
+    """The first line of PyTorch's message, the line of the model, and a hint, if one is known."""
     text = str(error).strip()
     first = text.splitlines()[0] if text else type(error).__name__
     place = _RAISED_AT.search(text)
@@ -120,7 +120,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
 
 @contextmanager
 def _keeping_calls(program: ExportedProgram) -> Generator[None]:
-    """Inside, PyTorch keeps all calls that change arguments, and makes them functional over tensors, not memory."""
+    """A context in which PyTorch keeps all calls that change arguments, and makes them functional over tensors."""
     from torch._export import config
     from torch.fx.node import _side_effectful_functions  # pyright: ignore[reportPrivateUsage]
 
@@ -136,15 +136,15 @@ def _keeping_calls(program: ExportedProgram) -> Generator[None]:
 
 
 def _has_parts(value: Any) -> bool:
-    """True for a tensor that is made of others, which PyTorch takes apart where it makes a program functional."""
+    """True for a tensor made of others, which PyTorch takes apart when it makes a program functional."""
     return hasattr(value, "__tensor_flatten__")
 
 
 @contextmanager
 def _without_gradients_of_parts(program: ExportedProgram) -> Generator[None]:
-    """Inside, weights that are made of several tensors ask for no gradients.
+    """A context in which weights that are made of several tensors require no gradients.
 
-    PyTorch takes such a weight apart and asks for the gradients of its parts, where codes in whole numbers have none.
+    PyTorch takes such a weight apart and requires gradients of its parts, but integer codes have none.
     """
     parts = [one for one in program.state_dict.values() if one.requires_grad and _has_parts(one)]
     for one in parts:
@@ -158,7 +158,7 @@ def _without_gradients_of_parts(program: ExportedProgram) -> Generator[None]:
 
 @contextmanager
 def _keeping_operators(program: ExportedProgram) -> Generator[None]:
-    """Inside, PyTorch keeps operators whole that it otherwise takes apart for gradients, such as `hardshrink`."""
+    """A context in which PyTorch keeps operators whole that it would decompose for gradients, such as `hardshrink`."""
     key: Any = torch._C.DispatchKey.Autograd  # pyright: ignore[reportPrivateUsage]
     called: list[Any] = list({node.target for node in all_nodes(program.graph_module) if is_operator(node.target)})
     whole = [operator for operator in called if key in operator.py_kernels and not operator._can_decompose()]
@@ -174,13 +174,13 @@ def _keeping_operators(program: ExportedProgram) -> Generator[None]:
 
 
 def _ready(program: ExportedProgram) -> ExportedProgram:
-    """``program`` as PyTorch makes it functional rightly: with its constants as buffers, each tensor once, with
-    those operators taken apart that autocast would otherwise miss, with dropout hidden, with gradients cut behind
-    regions that have none, and with a value of its own for each tensor that is changed.
+    """``program`` in a form that PyTorch makes functional correctly.
 
-    PyTorch makes functional what changes buffers, under one name each, and nothing else. A tensor that is neither a
-    parameter nor a buffer is a constant there, and may be changed all the same; so is a buffer that the model also
-    holds in another place, as transformers does with its caches.
+    Constants are buffers, and each tensor occurs once. Operators that autocast would miss are decomposed, and dropout
+    is hidden. Results of regions without gradients are detached, and each changed tensor gets a value of its own.
+    PyTorch makes changes of buffers functional, under one name each, and nothing else. A tensor that is neither a
+    parameter nor a buffer is a constant, but may be changed too. So may a buffer that the model also holds in another
+    place, as in the caches of transformers.
     """
     constants = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.CONSTANT_TENSOR]
     module = with_parts_in_regions(program.graph_module)
@@ -191,7 +191,7 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
     for node, source in zip(module.graph.nodes, program.graph.nodes, strict=False):
         if source.op != "placeholder":
             break
-        node.name = source.name  # a copy has other names where these are words of Python's own
+        node.name = source.name  # a copy renames nodes with the names of Python keywords
     hide_dropout(module)
     detach_regions(module)
     for copy_of in _copied_again(module):
@@ -203,7 +203,7 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
     nodes = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
     owners: dict[tuple[object, ...], InputSpec] = {}
     specs = list(program.graph_signature.input_specs)
-    # Those with a name in the model come first, so that a constant that is one of them is the one to go.
+    # Tensors with a name in the model come first, so that a constant that is the same tensor is removed.
     for spec in sorted(specs, key=lambda spec: spec.kind is InputKind.CONSTANT_TENSOR):
         if spec.kind not in (InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             continue
@@ -222,7 +222,7 @@ def _ready(program: ExportedProgram) -> ExportedProgram:
 
 
 def _named_results(program: ExportedProgram, module: torch.fx.GraphModule) -> list[OutputSpec]:
-    """The results of ``program`` by their names in ``module``: another node may give one, such as a `detach`."""
+    """The results of ``program`` by their names in ``module``: another node, such as a `detach`, may give one."""
     found: list[OutputSpec] = []
     nodes = cast("Sequence[Any]", module.graph.output_node().args[0])
     for spec, node in zip(program.graph_signature.output_specs, nodes, strict=True):
@@ -232,9 +232,9 @@ def _named_results(program: ExportedProgram, module: torch.fx.GraphModule) -> li
 
 
 def _copied_again(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    """The calls that copy to a tensor what a call before them copies to another one.
+    """The calls that copy a value to a tensor after an earlier call has copied the same value to another.
 
-    PyTorch knows the tensors that are changed by the names of their new values.
+    PyTorch identifies the changed tensors by the names of their new values.
     """
     seen: set[object] = set()
     found: list[torch.fx.Node] = []
@@ -247,7 +247,7 @@ def _copied_again(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
 
 
 def with_own_buffers(program: ExportedProgram) -> ExportedProgram:
-    """``program``; where it writes in place, one whose buffers no other program changes. Parameters stay shared."""
+    """``program``; if it writes in place, a version whose buffers no other program changes. Parameters stay shared."""
     signature = program.graph_signature
     if not signature.buffers_to_mutate and not any(map(_has_effect, all_nodes(program.graph_module))):
         return program
@@ -268,7 +268,7 @@ def unreadable_output(spec: OutputSpec) -> ConvertError:
 
 
 def state_tensor(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
-    """The tensor of the model's state that an input of the graph stands for."""
+    """The tensor of the model's state for an input of the graph."""
     name = str(spec.target)
     kept = spec.kind is InputKind.PARAMETER or (spec.kind is InputKind.BUFFER and spec.persistent is not False)
     tensor = program.state_dict[name] if kept else program.constants.get(name, program.state_dict.get(name))
@@ -278,7 +278,7 @@ def state_tensor(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
 
 
 def memory_of(tensor: torch.Tensor) -> tuple[object, ...]:
-    """The identity that two names of one tensor share."""
+    """A key that is equal for two names of the same tensor."""
     if not tensor.numel() or tensor.device.type == "meta" or tensor.layout is not torch.strided:
         return (id(tensor),)
     return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
@@ -294,7 +294,7 @@ def _has_effect(node: torch.fx.Node) -> bool:
 
 
 def argument_names(program: ExportedProgram) -> tuple[str, ...]:
-    """The names of the arguments of the model's ``forward``, as far as they were exported with it."""
+    """The names of the arguments of the model's ``forward``, as far as they were exported."""
     entries = program.module_call_graph
     signature = entries[0].signature if entries else None
     return tuple(signature.forward_arg_names or ()) if signature is not None else ()

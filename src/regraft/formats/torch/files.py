@@ -1,7 +1,7 @@
 """Exported programs from files.
 
-A program may take or give values of a class that PyTorch knows only once its package is imported, such as the outputs
-of a transformers model. For the packages that are known to be of that kind the import is made here.
+A program may take or return values of a class that PyTorch knows only after its package is imported, such as the
+outputs of a transformers model. Known packages of that kind are imported here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .archive import code_in, plain_unpickling
 from .mapped_weights import without_weights
 
 _REGISTERING: Final = ("diffusers", "transformers")
-"""Packages whose import lets PyTorch know their classes. A file cannot make any other be imported."""
+"""Packages whose import registers their classes with PyTorch. A file cannot cause any other import."""
 
 _NODE_CLASS: Final = re.compile(rb'\\"type\\": \\"([\w.]+)\.\w+\\"')
 
@@ -34,8 +34,9 @@ _NODE_CLASS: Final = re.compile(rb'\\"type\\": \\"([\w.]+)\.\w+\\"')
 def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
     """The program in a ``.pt2`` file. Raises `ConvertError` for a file that is missing, damaged or something else.
 
-    PyTorch reads the file, but for its weights: these stay there, and are read as they are used. A file that would have
-    PyTorch run code (pickled objects, sizes and targets of calls that are no arithmetic and no operators) is refused.
+    PyTorch reads the file, except its weights, which stay in the file and are read when they are used. A file is
+    refused if PyTorch would run code in it: pickled objects, sizes that are not arithmetic, and targets that are not
+    operators.
     """
     target = Path(path)
     if not target.is_file():
@@ -57,7 +58,7 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
                 return torch.export.load(file)
     except ConvertError:
         raise
-    except Exception as error:  # PyTorch raises whatever its parts raise
+    except Exception as error:  # PyTorch raises errors of many kinds
         if foreign:
             raise ConvertError(
                 f"{target}: its inputs or outputs are of classes of {', '.join(foreign)}, which PyTorch has to know "
@@ -80,7 +81,7 @@ _PROGRAMS: Final = re.compile(r"(.*/)?(models/\w+|serialized_exported_program)\.
 
 
 def _texts(path: Path) -> list[bytes]:
-    """The JSON texts of an exported program; raises `ConvertError` for any other file, and for one that runs code."""
+    """The JSON texts of an exported program. Raises `ConvertError` for other files, and for one that would run code."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -101,7 +102,7 @@ def _texts(path: Path) -> list[bytes]:
 
 
 def _register_classes(texts: Iterable[bytes]) -> list[str]:
-    """Import the modules that classes of the program's nesting come from; returns those that were not imported."""
+    """Import the modules of the classes in nested inputs and outputs; returns those that were not imported."""
     left: list[str] = []
     for module in dict.fromkeys(match.decode() for text in texts for match in _NODE_CLASS.findall(text)):
         package = module.partition(".")[0]

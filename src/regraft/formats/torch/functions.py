@@ -1,4 +1,4 @@
-"""Functions of tensors as programs: what `from_torch` reads of a function, given examples of its arguments."""
+"""Functions of tensors as programs: the result of `from_torch` for a function and examples of its arguments."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .importer import from_torch
 
 
 def function_from_torch(function: Callable[..., Any], examples: Sequence[Any], *, any_size: bool) -> Function:
-    """``function``, over PyTorch's operators, or a module, exported on ``examples`` and read.
+    """``function`` over PyTorch's operators, or a module, exported with ``examples`` and read.
 
-    ``any_size``: each size of the examples over 1 is symbolic, as far as the function leaves it open. Raises
+    With ``any_size``, each size of the examples over 1 is symbolic, as far as the function allows. Raises
     `ConvertError` for an example that is no tensor, and for a function that cannot be exported or read.
     """
     inputs: list[torch.Tensor] = []
@@ -25,7 +25,7 @@ def function_from_torch(function: Callable[..., Any], examples: Sequence[Any], *
                 f"example {index} is a {type(example).__name__}; expected a tensor (a number that stays variable is a "
                 "tensor of rank 0)"
             )
-        inputs.append(example.clone())  # the exporter takes one tensor that is given twice for one input
+        inputs.append(example.clone())  # the exporter takes a tensor that is given twice as one input
     module = function
     if not isinstance(function, torch.nn.Module):
         module = torch.nn.Module()

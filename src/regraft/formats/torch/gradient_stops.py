@@ -1,7 +1,7 @@
-"""The places where no gradient goes on: calls of `detach`, and regions of `torch.no_grad`.
+"""The places where gradients stop: calls of `detach`, and regions of `torch.no_grad`.
 
-PyTorch puts the operators of such a region among the others when it makes a program functional, and forgets that no
-gradient goes through them. Detached results say the same, so they take the place of the regions before.
+When PyTorch makes a program functional, it puts the operators of such a region among the others, and forgets that no
+gradient goes through them. Detached results mean the same, so they replace the regions before that.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _REGION: Final = "wrap_with_set_grad_enabled"
 
 
 def detaching(program: ExportedProgram) -> set[torch.fx.Node]:
-    """The calls of `detach` that a gradient would go through otherwise. Cost: linear.
+    """The calls of `detach` that stop a gradient. Cost: linear.
 
-    What a buffer or a frozen parameter holds carries none. A value that becomes a buffer's is detached there.
+    Buffers and frozen parameters carry no gradient. A value that becomes the value of a buffer is detached there.
     """
     signature = program.graph_signature
     learned = {
@@ -51,12 +51,12 @@ def _may_carry(value: Any) -> bool:
 
 
 def has_regions(module: torch.fx.GraphModule) -> bool:
-    """True if ``module`` has a region that `detach_regions` would take apart."""
+    """True if ``module`` has a region that `detach_regions` would inline."""
     return next(_regions(module), None) is not None
 
 
 def detach_regions(module: torch.fx.GraphModule) -> None:
-    """Put the operators of regions without gradients in their place, and detach their results. Cost: linear."""
+    """Inline the operators of regions without gradients, and detach their results. Cost: linear."""
     for region, inner in list(_regions(module)):
         inputs = [node for node in inner.nodes if node.op == "placeholder"]
         copies: dict[torch.fx.Node, torch.fx.Node] = dict(zip(inputs, cast(Any, region.args[2:]), strict=True))
@@ -70,12 +70,12 @@ def detach_regions(module: torch.fx.GraphModule) -> None:
 
 
 def is_region_without_gradients(node: torch.fx.Node) -> bool:
-    """True if a node calls the operators of a region of `torch.no_grad`."""
+    """True if a node calls a region of `torch.no_grad`."""
     return node.op == "call_function" and getattr(node.target, "__name__", "") == _REGION and not node.args[0]
 
 
 def _regions(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torch.fx.Graph]]:
-    """The regions of ``module`` that switch gradients off and hold no others, and their graphs."""
+    """The regions of ``module`` that switch gradients off and contain no other regions, and their graphs."""
     for node in module.graph.nodes:
         if not is_region_without_gradients(node):
             continue

@@ -1,8 +1,8 @@
-"""Models in folders as Hugging Face keeps them: ``config.json`` beside weights in safetensors, read with transformers.
+"""Models in folders of Hugging Face: ``config.json`` beside weights in safetensors, read with transformers.
 
-The configuration names the class; only classes of transformers itself are made, from files on this machine only, and
-never from code or pickled weights in the folder. The model is exported on inputs that its configuration describes, with
-the batch and the length of a text as dynamic sizes.
+The configuration names the class. Only classes of transformers itself are made, from files on this machine only, and
+never from code or pickled weights in the folder. The model is exported with inputs that its configuration describes;
+the batch and the length of a text are dynamic sizes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONFIG: Final = "config.json"
 
 _TEXT: Final = ("input_ids", "decoder_input_ids")
 _LENGTH: Final = 8
-"""The length of the text that a model is exported on; the exported length is dynamic."""
+"""The length of the text in the example inputs. The exported length is dynamic."""
 _SPEAKING: Final = ("torch", "torchao", "transformers")
 _MOST_BATCH: Final = 4096
 
@@ -40,48 +40,48 @@ _MISSING: Final = "missing_keys"
 
 
 class MissingWeightsWarning(UserWarning):
-    """A model has weights that its files do not hold."""
+    """A model has weights that are not in its files."""
 
 
 class Inputs(NamedTuple):
-    """Arguments by name, and which of their axes are dynamic."""
+    """Arguments by name, and their dynamic axes."""
 
     values: dict[str, torch.Tensor]
     dynamic: dict[str, dict[int, Any]]
 
 
 def weight_files(path: Path) -> tuple[Path, ...]:
-    """The configuration and the files of weights of a folder."""
+    """The configuration and the weight files of a folder."""
     return (path / CONFIG, *sorted(path.glob("*.safetensors")))
 
 
 def open_folder(path: Path) -> tuple[torch.nn.Module, Inputs]:
-    """The model in a folder, and inputs to export it on.
+    """The model in a folder, and inputs for its export.
 
-    Raises `MissingDependencyError` without transformers, and `ConvertError` for a folder whose configuration is
-    damaged, whose class is not one of transformers, whose weights are not safetensors, or whose inputs cannot be made
-    up here. Cost: that of loading.
+    Raises `MissingDependencyError` without transformers. Raises `ConvertError` for a folder whose configuration is
+    damaged, whose class is not one of transformers, whose weights are not safetensors, or whose inputs cannot be
+    derived from the configuration. Cost: that of loading.
     """
     model = load_folder(path)
     return model, inputs_of(model)
 
 
 def load_folder(path: Path) -> Any:
-    """The model in a folder, ready to be exported; raises as `open_folder` does."""
+    """The model in a folder, ready for export; raises the errors of `open_folder`."""
     if find_spec("transformers") is None:
         raise MissingDependencyError(f"{path} is a model of transformers: pip install transformers")
     config = _read_config(path)
     with quiet(*_SPEAKING):
-        import_module("transformers")  # it sets its own logs up, which are quiet from here on
+        import_module("transformers")  # it sets up its own logs, which are silenced from here on
     with quiet(*_SPEAKING):
         model, name, found = _load(path, config)
     return _prepared(model, name, path, found)
 
 
 def in_single_precision(model: Any, *, in_place: bool = False) -> tuple[Any, tuple[str, ...]]:
-    """``model`` with float32 for half precision, and the dtypes that its weights and buffers had.
+    """``model`` in float32 instead of half precision, and the half-precision dtypes of its weights and buffers.
 
-    The model itself where there are none, or ``in_place``; else a copy, for which memory is needed.
+    Returns the model itself if it has none, or if ``in_place``; otherwise a copy, which needs memory.
     """
     tensors = [*model.parameters(), *model.buffers()]
     kinds = dict.fromkeys(one.dtype for one in tensors if one.dtype in (torch.float16, torch.bfloat16))
@@ -107,7 +107,7 @@ def _read_config(path: Path) -> Mapping[str, Any]:
 
 
 def _load(path: Path, config: Mapping[str, Any]) -> tuple[Any, str, Mapping[str, Any]]:
-    """The module, its class, and what transformers says of the weights that it found."""
+    """The module, its class, and transformers' report on the weights."""
     import transformers
 
     names: Any = config.get("architectures")
@@ -137,16 +137,16 @@ def _load(path: Path, config: Mapping[str, Any]) -> tuple[Any, str, Mapping[str,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
-    except Exception as error:  # transformers raises whatever its parts raise
+    except Exception as error:  # transformers raises errors of many kinds
         reason = str(error).strip().splitlines()
         raise ConvertError(f"{path}: transformers cannot load it: {reason[0] if reason else type(error)}") from error
     return model, name, found
 
 
 def _prepared(model: Any, name: str, path: Path, found: Mapping[str, Any]) -> Any:
-    """``model`` ready to be exported; ``found`` is what transformers says of its weights.
+    """``model``, ready for export; ``found`` is transformers' report on its weights.
 
-    Raises `ConvertError` for a weight of another shape, and warns of those that the files lack.
+    Raises `ConvertError` for a weight of another shape, and warns of weights that are not in the files.
     """
     unfit = sorted(f"{weight} is {tuple(own)} and should be {tuple(said)}" for weight, own, said in found[_OTHERS])
     if unfit:
@@ -157,7 +157,7 @@ def _prepared(model: Any, name: str, path: Path, found: Mapping[str, Any]) -> An
         message = f"{path} lacks weights of a {name}, which were drawn at random: {lacking}"
         warnings.warn(message, MissingWeightsWarning, stacklevel=2)
     model.eval()
-    # Parts have configurations of their own; a cache among the results would be no tensor.
+    # Submodules have configurations of their own; a cache among the results would not be a tensor.
     for part in model.modules():
         own: Any = getattr(part, "config", None)
         if hasattr(own, "use_cache"):
@@ -177,9 +177,9 @@ def _without_progress_bars(settings: Any) -> Generator[None]:
 
 
 def inputs_of(model: Any) -> Inputs:
-    """Inputs to export a model of transformers on, made up from its configuration.
+    """Example inputs for exporting a model of transformers, derived from its configuration.
 
-    Raises `ConvertError` where the configuration does not say what the inputs are like.
+    Raises `ConvertError` if the configuration does not describe the inputs.
     """
     config = model.config
     main = str(model.main_input_name)
@@ -198,7 +198,7 @@ def inputs_of(model: Any) -> Inputs:
         dynamic[main] = {0: batch}
     sight = getattr(config, "vision_config", None)
     if main in _TEXT and sight is not None and "pixel_values" in takes and not model.can_generate():
-        # A model that compares texts and images; one that writes about images does without.
+        # A model that compares texts and images needs them; one that generates text about images does not.
         values["pixel_values"] = _signal("pixel_values", sight)
         dynamic["pixel_values"] = {0: batch}
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
@@ -208,9 +208,9 @@ def inputs_of(model: Any) -> Inputs:
 
 
 def _longest(model: Any) -> int:
-    """The most tokens that the model has positions for.
+    """The most tokens for which the model has positions.
 
-    Where a table of positions has a row for padding, positions begin after it (RoBERTa, MPNet and their kin).
+    If its table of positions has a row for padding, positions begin after this row (RoBERTa, MPNet and similar models).
     """
     tables = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
     first = max((part.padding_idx + 1 for part in tables if getattr(part, "padding_idx", None) is not None), default=0)
@@ -222,7 +222,7 @@ def _longest(model: Any) -> int:
 
 
 def _signal(name: str, config: Any) -> torch.Tensor:
-    """An image, or the features of a sound, of the size that the configuration says."""
+    """An image, or the features of a sound, of the size in the configuration."""
     size = getattr(config, "image_size", None)
     if name == "pixel_values" and size is not None:
         height, width = cast("Sequence[int]", size) if isinstance(size, list | tuple) else (size, size)

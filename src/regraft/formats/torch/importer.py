@@ -1,4 +1,4 @@
-"""Reading an exported program: its inputs, its nodes in order, its outputs, as one function of the language."""
+"""Reading an exported program: its inputs, its nodes in order, and its outputs become one function of the language."""
 
 from __future__ import annotations
 
@@ -85,25 +85,23 @@ def from_torch(
     keep_params_as_input: bool = False,
     converters: Mapping[str, Converter] | None = None,
 ) -> IRModule:
-    """A PyTorch model as a module whose function ``main`` computes what the model's ``forward`` does.
+    """A PyTorch model as a module whose function ``main`` computes the model's ``forward``.
 
     Args:
-        source: an exported program, or a module, which is exported here for the example inputs ``args`` and
+        source: an exported program, or a module. A module is exported here for the example inputs ``args`` and
             ``kwargs`` with `torch.export`'s ``dynamic_shapes``. Put it in eval mode first.
-        keep_params_as_input: whether the tensors of the model's state are parameters of ``main`` after its inputs,
-            rather than constants; the attribute ``num_input`` then counts the inputs.
-        converters: conversions of operators by name, ``"aten.relu.default"``, ``"relu.default"`` or ``"relu"``, before
-            those that are here: functions of a `torch.fx.Node` and a `regraft.formats.torch.custom.Conversion` that
-            give what the call becomes, of the shape and dtype that PyTorch says.
+        keep_params_as_input: True to make the tensors of the model's state parameters of ``main`` after its inputs,
+            rather than constants. The attribute ``num_input`` then is the number of inputs.
+        converters: conversions of operators by name, ``"aten.relu.default"``, ``"relu.default"`` or ``"relu"``, which
+            precede the built-in ones. They are functions of a `torch.fx.Node` and a
+            `regraft.formats.torch.custom.Conversion` that return the result of the call, of PyTorch's shape and dtype.
 
-    Operators stay as the person wrote them: attention, normalizations and convolutions are one operator each, and
-    `linear` is ``permute_dims``, ``matmul``, ``add``, as in Relax. Dynamic sizes are symbolic. Every variable knows
-    the module of the model it came from (``origins``); tensors of the state share the model's memory, and have its
-    names as `TensorData.name`. Buffers that the model changes come first among the results. The attributes
-    ``torch_...`` of ``main`` say how the model was called; `regraft.to_torch` uses them to give the same model back.
-
-    An operator of PyTorch without counterpart is a call of a foreign operator, which only PyTorch runs.
-
+    Operators stay as they were written: attention, normalizations and convolutions are one operator each, and `linear`
+    is ``permute_dims``, ``matmul``, ``add``, as in Relax. Dynamic sizes are symbolic. Every variable knows the
+    submodule that it came from (``origins``). Tensors of the state share the model's memory, and have its names as
+    `TensorData.name`. Buffers that the model changes come first among the results. The attributes ``torch_...`` of
+    ``main`` describe how the model was called; `regraft.to_torch` uses them to return the same model.
+    An operator of PyTorch without counterpart becomes a call of a foreign operator, which only PyTorch can run.
     Raises `UnsupportedOperatorError`, which lists all operators that cannot be read, and `ConvertError` for anything
     else that cannot be read. Cost: linear in the nodes, about 0.1 ms each, besides the export.
     """
@@ -120,7 +118,7 @@ def from_torch(
 
 
 class _Importer:
-    """One conversion under way."""
+    """The state of one conversion."""
 
     def __init__(
         self,
@@ -157,7 +155,7 @@ class _Importer:
 
     @collection_paused()
     def module(self) -> IRModule:
-        """The whole program."""
+        """The module of the program."""
         self._placeholders()
         params = [*self._inputs, *self._state]
         effects = filter(has_effect, all_nodes(self._program.graph_module))
@@ -165,7 +163,7 @@ class _Importer:
         branches = impure or any(is_branch(node) or is_loop(node) for node in self._program.graph.nodes)
         attrs = {"num_input": len(self._inputs)} if self._keep else {}
         with self.builder.function("main", params, attrs, pure=not impure):
-            # Branches and effects stand outside dataflow blocks, which `ConvertToDataflow` then makes around them.
+            # Branches and effects cannot be in dataflow blocks; `ConvertToDataflow` makes blocks around them later.
             with nullcontext() if branches else self.builder.dataflow():
                 self._hide_changing()
                 self._nodes(self._program.graph)
@@ -223,7 +221,7 @@ class _Importer:
         self._inputs.append(variable)
 
     def _complex_params(self, node: torch.fx.Node, tensor: torch.Tensor, params: list[Var]) -> ComplexPair:
-        """A complex tensor as two real ones, put at the end of ``params``."""
+        """A complex tensor as two real tensors, appended to ``params``."""
         ty = self._sizes.stated_type(tensor)
         params += [Var(f"{node.name}_{side}", ty, (origin_of(node),)) for side in ("real", "imag")]
         return ComplexPair(*params[-2:])
@@ -242,7 +240,7 @@ class _Importer:
             return
         self._tensors[name] = kind
         if self._keep:
-            # The type alone, so that a model on the meta device, whose tensors have no numbers, can be read.
+            # Only the type is used, so that a model on the meta device, whose tensors have no numbers, can be read.
             variable = Var(node.name, TensorType(tuple(tensor.shape), dtype_name(tensor.dtype)), (origin_of(node),))
             self._state.append(variable)
             self._values[node] = variable
@@ -250,9 +248,9 @@ class _Importer:
             self._values[node] = self._constants[name] = Constant(TensorData(to_numpy(tensor, name), name))
 
     def _hide_changing(self) -> None:
-        """Put buffers that the model changes behind a mark: what they hold now is not what they hold later.
+        """Mark buffers that the model changes with `no_grad`, because their values change later.
 
-        No pass folds or compares what stands behind it, and no gradient flows there, as in PyTorch.
+        No pass folds or compares a value behind this mark, and no gradient flows through it, as in PyTorch.
         """
         signature = self._program.graph_signature
         changing = set(signature.buffers_to_mutate.values())
@@ -265,7 +263,7 @@ class _Importer:
                     )
 
     def _complex_state(self, node: torch.fx.Node, tensor: torch.Tensor, name: str, kind: StateKind) -> ComplexPair:
-        """A complex tensor of the state as two real ones, of which each has a name."""
+        """A complex tensor of the state as two real tensors with names of their own."""
         if self._keep:
             return self._complex_params(node, tensor, self._state)
         parts, labels = torch.view_as_real(tensor.detach().resolve_conj()), part_names(name)
@@ -328,11 +326,11 @@ class _Importer:
             raise ConvertError(f"{name} cannot be converted, at {place_of(node)}: {error}") from error
 
     def _read(self, node: torch.fx.Node) -> Any:
-        """The result of the call of an operator; the variables that are made for it remember the call."""
+        """The result of the call of an operator. The variables that are made for it record the call."""
         if self._within is not None:
             same = unchanged_operand(node)
             return self._bound(node, self._result(node) if same is None else self.value(same))
-        if mutating_call(node) is not None:  # PyTorch runs it in another form, so there is no call to remember
+        if mutating_call(node) is not None:  # PyTorch runs it in another form, so there is no call to record
             with self.builder.origin(origin_of(node)):
                 return self._bound(node, self._outside(node))
         self._within = call = SourceCall(str(node.target), reads_copy=pairs_of_copy(node))
@@ -349,7 +347,7 @@ class _Importer:
         return value
 
     def _result(self, node: torch.fx.Node) -> Any:
-        """The result of the handler of an operator for a call; for one without, what PyTorch takes it apart into."""
+        """The result of a call: by the handler of its operator, or else by PyTorch's decomposition."""
         given = converter_of(node, self._converters)
         if given is not None:
             found = given(node, Conversion(self._values, self.builder, self.value))
@@ -362,7 +360,7 @@ class _Importer:
             self._context.node = node
             kwargs = {name: self.value(value) for name, value in node.kwargs.items()}
             found = handler(self._context, *[self.value(arg) for arg in node.args], **kwargs)
-            # A fraction made of sizes is a number to PyTorch, whose width does not count.
+            # A fraction computed from sizes is a number in PyTorch, whose width does not count.
             return narrowed(node, found) if any(map(is_of_sizes, node.all_input_nodes)) else found
         if is_outside(node.target) and declared_for(node.target) is not None:
             return self._outside(node)
@@ -370,12 +368,12 @@ class _Importer:
         if expanded is None and is_outside(node.target):
             return self._outside(node)
         if expanded is None:
-            # What PyTorch made of an operator says less than the operator that the person wrote.
+            # PyTorch's name for its part says less than the operator in the model.
             raise UnsupportedCallError("")
         return self.inlined(expanded.graph, [self.value(operand) for operand in expanded.operands])
 
     def _outside(self, node: torch.fx.Node) -> Any:
-        """A call of an operator of another library, or the fields of what it gives, nested as there."""
+        """A call of an operator of another library; the fields of its result are nested as in PyTorch."""
         leaves, nesting = pytree.tree_flatten(node.meta.get("val"))
         tensors = [leaf for leaf in leaves if leaf is not None]
         if not tensors or not all(isinstance(leaf, torch.Tensor) for leaf in tensors):
@@ -394,9 +392,9 @@ class _Importer:
         )
 
     def _carried(self, node: torch.fx.Node) -> Any:
-        """The call of an operator of ATen that has no counterpart, as it is; None for one that cannot be carried.
+        """The call of an ATen operator that has no counterpart, unchanged; None if it cannot be carried.
 
-        It goes back to PyTorch; other engines say that they do not know it.
+        It is for PyTorch; other engines report that they do not know it.
         """
         if not can_be_carried(node.target):
             return None
@@ -407,12 +405,12 @@ class _Importer:
             return None
 
     def submodule(self, node: Any) -> torch.fx.GraphModule:
-        """The graph that a node names."""
+        """The graph module that a node names."""
         around = node.graph.owning_module or self._program.graph_module
         return cast(torch.fx.GraphModule, around.get_submodule(str(node.target)))
 
     def inlined(self, graph: torch.fx.Graph, operands: Sequence[Any]) -> Any:
-        """The results of a graph for operands."""
+        """The results of a graph for ``operands``."""
         nodes = list(graph.nodes)
         self._values.update(zip([node for node in nodes if node.op == "placeholder"], operands, strict=True))
         self._nodes(graph)
@@ -420,7 +418,7 @@ class _Importer:
         return tuple(cast("list[Any]", result)) if isinstance(result, list) else result
 
     def _control_flow(self, node: torch.fx.Node) -> Any:
-        """A branch or a loop of PyTorch as one of the language."""
+        """A branch or a loop of PyTorch as a branch or a loop of the language."""
         try:
             with self.builder.origin(origin_of(node)):
                 return self._bound(node, self._branch(node) if is_branch(node) else read_loop(self, node))
@@ -429,7 +427,7 @@ class _Importer:
             return stand_in(node.meta.get("val"), self._sizes)
 
     def _branch(self, node: torch.fx.Node) -> Any:
-        """`torch.cond` as a branch, of which each side is a body of its own."""
+        """`torch.cond` as a branch, in which each side is a body of its own."""
         predicate, when_true, when_false, operands = node.args
         condition = self.value(predicate)
         if not isinstance(condition, Expr):
@@ -458,18 +456,18 @@ class _Importer:
             return None
 
     def _is_carried(self, node: torch.fx.Node) -> bool:
-        """True if a number is made of integers that a loop carries, which are tensors here."""
+        """True if a number is computed from integers that a loop carries, which are tensors here."""
         return any(
             self._is_carried(operand) if is_of_sizes(operand) else isinstance(self._values.get(operand), Expr)
             for operand in node.all_input_nodes
         )
 
     def value(self, argument: Any) -> Any:
-        """The value that an argument of a node became."""
+        """The value of an argument of a node."""
         if isinstance(argument, torch.fx.Node):
             value = self._values.get(argument)
             if value is None and is_of_sizes(argument):
-                # Worked out where it is used: most of these serve checks, and each branch is a scope of its own.
+                # Computed where it is used: most of these are for checks only, and each branch is a scope of its own.
                 operands = [self.value(operand) for operand in argument.args]
                 return self.builder.emit(computed_with_tensors(argument.target, operands), argument.name)
             return value
@@ -478,7 +476,7 @@ class _Importer:
         return argument
 
     def _remembered(self, argument: Any) -> Any:
-        """An argument as its call is remembered with it: a fraction made of sizes as Python computes it."""
+        """An argument in the form for recording its call: a fraction of sizes as Python computes it."""
         if isinstance(argument, tuple | list):
             return [self._remembered(item) for item in cast("Sequence[Any]", argument)]
         if not isinstance(argument, torch.fx.Node) or not is_of_sizes(argument) or self._is_carried(argument):
@@ -495,7 +493,7 @@ class _Importer:
         return self._checked(result, fakes, node.name)
 
     def _checked(self, value: Any, fake: Any, name: str) -> Any:
-        """``value`` bound to a variable of the type that PyTorch says it has; another one would be our mistake."""
+        """``value`` bound to a variable of the type that PyTorch states. Another type would be a handler's mistake."""
         if not isinstance(value, Expr | ComplexPair):
             return value
         stated = self._sizes.stated_type(fake) if isinstance(fake, torch.Tensor) else None
@@ -547,14 +545,14 @@ class _Importer:
         return [*changed, *written, *results]
 
     def _written_parts(self, name: str, value: Any) -> list[tuple[int, Expr]]:
-        """The places of an input that the model changes among the function's own, and the new values."""
+        """The indices, among the function's parameters, of an input that the model changes, and the new values."""
         node = next(node for node in self._program.graph.nodes if node.op == "placeholder" and node.name == name)
         given = self._values[node]
         olds, news = ((pair.real, pair.imag) if isinstance(pair, ComplexPair) else (pair,) for pair in (given, value))
         return [(self._inputs.index(cast(Var, old)), new) for old, new in zip(olds, news, strict=True)]
 
     def _returned(self, emit: Callable[[Expr], Var], value: Expr) -> Var:
-        """A result under a name of its own, with the origins of what it is."""
+        """A result under a new variable with the origins of ``value``."""
         with self.builder.origin(*(value.origins if isinstance(value, Var) else ())):
             return emit(value)
 

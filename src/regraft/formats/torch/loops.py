@@ -1,7 +1,7 @@
 """Reading PyTorch's loops, `while_loop`, `scan`, `map` and `associative_scan`, as loops of the language.
 
-What a loop of PyTorch captures are operands of its own; here the body sees what is around it. Integers that are carried
-are scalar tensors, and what is computed with them is computed by operators.
+The values that a loop of PyTorch captures are separate operands; here the body reads them from around it. Carried
+integers are scalar tensors, and operators compute with them.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ _ARITHMETIC: Final[Mapping[Any, Callable[..., Expr]]] = {
     _TORCH._sym_sqrt: R.sqrt,
 }
 _FRACTIONS: Final = (_PYTHON.truediv, _PYTHON.pow, _TORCH.sym_float, _TORCH._sym_sqrt)
-"""Operators of which a fraction comes, whatever they are given."""
+"""Operators whose result is a fraction, whatever their operands are."""
 
 
 class ConversionContext(Protocol):
-    """The conversion under way, as loops need it."""
+    """The conversion, as far as loops need it."""
 
     @property
     def builder(self) -> BlockBuilder:
-        """The receiver of bindings."""
+        """The builder of the program."""
         ...
 
     def value(self, argument: Any) -> Any:
-        """The value that an argument of a node became."""
+        """The value of an argument of a node."""
         ...
 
     def submodule(self, node: Any) -> torch.fx.GraphModule:
-        """The graph that a node names."""
+        """The graph module that a node names."""
         ...
 
     def inlined(self, graph: torch.fx.Graph, operands: Sequence[Any]) -> Any:
-        """The results of a graph for operands."""
+        """The results of a graph for ``operands``."""
         ...
 
 
@@ -80,12 +80,12 @@ def is_loop(node: torch.fx.Node) -> bool:
 
 
 def read_loop(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
-    """The results of a loop. Raises `UnsupportedCallError` for one that carries what is no tensor or integer."""
+    """The results of a loop. Raises `UnsupportedCallError` if it carries anything but tensors and integers."""
     return _READERS[node.target](reading, node)
 
 
 def computed_with_tensors(target: Any, values: Sequence[Any]) -> Expr:
-    """The result of Python's operator ``target`` on numbers that are tensors, or sizes; fractions are float64."""
+    """The result of Python's operator ``target`` on numbers that are tensors or sizes. Fractions are float64."""
     compute = _ARITHMETIC.get(target)
     if compute is None:
         raise UnsupportedCallError(f"{getattr(target, '__name__', target)} of a number that a tensor or a size gives")
@@ -127,7 +127,7 @@ def _while_loop(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, 
 
 
 def _scan(reading: ConversionContext, node: torch.fx.Node) -> tuple[Expr, ...]:
-    """`scan`, or `map`, which carries nothing."""
+    """`scan`, or `map`, which carries no values."""
     combine, *carried, rows, captured = node.args
     graph, more = reading.submodule(combine).graph, cast("list[Any]", reading.value(captured))
 
@@ -169,7 +169,7 @@ def _truth(value: Any) -> Expr:
 
 
 def _tensors(reading: ConversionContext, given: Any) -> list[Expr]:
-    """The results of a graph, as operands: several values, or the only one."""
+    """The results of a graph as operands: several values, or a single one."""
     values = cast("Sequence[Any]", given) if isinstance(given, tuple | list) else [given]
     return [reading.builder.normalize_argument(as_tensor(value)) for value in values]
 
@@ -182,7 +182,7 @@ def looped(
     step: Callable[[Sequence[Var]], list[Expr]],
     condition: Expr | None = None,
 ) -> tuple[Expr, ...]:
-    """The results of a loop whose body ``step`` writes, for the carried values and the slices."""
+    """The results of a loop. ``step`` writes its body for the carried values and the slices."""
     names = [f"{name}_carried{place}" for place in range(len(starts))]
     slices = [Var(builder.get_unique_name(f"{name}_row"), _slice_of(x)) for x in scanned]
     types = CarriedTypes(names, [start.ty for start in starts])

@@ -1,7 +1,7 @@
-"""The weights of a ``.pt2`` file where they lie: mapped into memory, so that only what is used of them is read.
+"""The weights of a ``.pt2`` file, mapped into memory, so that only the parts that are used are read.
 
-PyTorch reads all weights of a program with the program. Here it reads a copy of the archive that has none, and gets
-them after that, as tensors over the file.
+PyTorch reads all weights of a program together with the program. Here it reads a copy of the archive without weights,
+and the program then gets its weights as tensors over the file.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .tensors import from_numpy
 
 _CONFIG: Final = re.compile(r"(.*/)?data/weights/\w+_weights_config\.json")
 _LOCAL_HEADER: Final = struct.Struct("<26xHH")
-"""The fields of a zip record's header that hold the lengths of its name and of its extra field."""
+"""The fields of a zip record's header with the lengths of its name and of its extra field."""
 
 
 class _FileWeight(NamedTuple):
-    """A weight in the file: the offset and length of its memory, and the layout of its elements."""
+    """A weight in the file: the offset and the size of its memory, and the layout of its elements."""
 
     offset: int
     size: int
@@ -37,14 +37,14 @@ class _FileWeight(NamedTuple):
 
 
 class WithoutWeights(NamedTuple):
-    """An archive without its weights, and these, by name."""
+    """An archive without its weights, and the weights by name."""
 
     archive: io.BytesIO
     path: Path
     weights: Mapping[str, _FileWeight]
 
     def put_into(self, program: ExportedProgram) -> None:
-        """Give ``program``, read from the archive, its weights. Raises `ConvertError` where the file is damaged."""
+        """Give ``program``, which was read from the archive, its weights. Raises `ConvertError` for a damaged file."""
         content = np.memmap(self.path, dtype=np.uint8, mode="c")  # a program may write into its buffers: into a copy
         memory: dict[tuple[int, int], torch.Tensor] = {}
         for name, weight in self.weights.items():
@@ -65,9 +65,9 @@ class WithoutWeights(NamedTuple):
 
 
 def without_weights(path: Path) -> WithoutWeights | None:
-    """The archive at ``path`` without its weights; None where it keeps them in another way, for PyTorch to read.
+    """The archive at ``path`` without its weights; None if it stores them in another way, which only PyTorch reads.
 
-    Cost: the rest of the archive is read. Raises what `zipfile` and `json` raise for a file that is damaged.
+    Cost: the rest of the archive is read. Raises the errors of `zipfile` and `json` for a damaged file.
     """
     with zipfile.ZipFile(path) as archive, path.open("rb") as file:
         names = [name for name in archive.namelist() if _CONFIG.fullmatch(name)]
@@ -83,7 +83,7 @@ def without_weights(path: Path) -> WithoutWeights | None:
                 entry["path_name"] = f"weight_left_out_{index}"
                 entry["tensor_meta"] |= _dense(entry["tensor_meta"])
         except (AttributeError, KeyError, TypeError, ValueError):
-            return None  # PyTorch says what is wrong with it
+            return None  # PyTorch reports the error
         left_out = {record.filename for record in records.values()}
         copy = io.BytesIO()
         with zipfile.ZipFile(copy, "w") as made:
@@ -98,7 +98,7 @@ def without_weights(path: Path) -> WithoutWeights | None:
 
 
 def _is_plain(entry: Mapping[str, Any]) -> bool:
-    """True if a weight is elements in memory of the CPU, and not pickled."""
+    """True if a weight consists of elements in CPU memory and is not pickled."""
     return not entry["use_pickle"] and entry["tensor_meta"]["device"]["type"] == "cpu"
 
 
@@ -117,20 +117,20 @@ def _weight(file: Any, record: zipfile.ZipInfo, entry: Mapping[str, Any]) -> _Fi
 
 
 def _layout(place: Mapping[str, Any]) -> tuple[list[int], list[int], int]:
-    """Sizes, strides and the element that is the first one."""
+    """The sizes, the strides and the offset of the first element."""
     sizes, strides = [[int(size["as_int"]) for size in place[key]] for key in ("sizes", "strides")]
     return sizes, strides, int(place["storage_offset"]["as_int"])
 
 
 def _dense(place: Mapping[str, Any]) -> dict[str, Any]:
-    """The strides of a tensor of the same sizes without gaps, which is what PyTorch makes where a record is empty."""
+    """The strides of a tensor of the same sizes without gaps, which PyTorch makes for an empty record."""
     sizes, _, _ = _layout(place)
     strides = [int(np.prod(sizes[axis + 1 :], dtype=np.int64)) for axis in range(len(sizes))]
     return {"strides": [{"as_int": stride} for stride in strides], "storage_offset": {"as_int": 0}}
 
 
 def _flat(content: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-    """The bytes of a record as a tensor along one axis, over the same memory where it begins well for its dtype."""
+    """The bytes of a record as a vector, in the same memory if that is aligned for its dtype."""
     width = dtype.itemsize
     whole = content[: len(content) // width * width]
     if whole.ctypes.data % width:

@@ -1,4 +1,4 @@
-"""Facts about the nodes of an exported graph: what they compute with, and what they promise."""
+"""Facts about the nodes of an exported graph: what they compute with, and what they assert."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ IGNORED: Final = dict.fromkeys(
         "aten.sym_constrain_range_for_size.default",
     )
 )
-"""Checks of what was promised to the exporter; the types of the program say the same."""
+"""Checks of promises to the exporter. The types of the program state the same."""
 
 
 def all_nodes(graph_module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
@@ -46,7 +46,7 @@ def all_nodes(graph_module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 
 
 def is_operator(target: Any) -> bool:
-    """True if what a node calls is one of PyTorch's operators, rather than Python's or a region."""
+    """True if a node calls an operator of PyTorch, not a function of Python or a region."""
     return hasattr(target, "_schema") and hasattr(target, "overloadpacket")
 
 
@@ -56,9 +56,9 @@ def writes_in_place(node: torch.fx.Node) -> bool:
 
 
 def computing(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """The calls of a graph, but for those that nothing reads but checks (`IGNORED`).
+    """The calls of a graph, without those that only checks (`IGNORED`) read.
 
-    Those that name a size stay: others may have the size under that name. Cost: linear.
+    Calls that name a size stay, because others may use the size by that name. Cost: linear.
     """
     found: set[torch.fx.Node] = set()
     for node in reversed(graph.nodes):
@@ -70,7 +70,7 @@ def computing(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 
 
 def asserted(node: torch.fx.Node, sizes: SizeTable) -> Iterator[SizeCheck]:
-    """The checks that a node makes of a size read from a tensor: comparisons with another size or a number."""
+    """The checks in a node of a size that is read from a tensor: comparisons with another size or a number."""
     condition = node.args[0] if node.args else None
     if str(node.target) != "aten._assert_scalar.default" or not isinstance(condition, torch.fx.Node):
         return
@@ -100,7 +100,7 @@ def _plain(argument: Any, sizes: SizeTable) -> int | str | None:
 
 
 def has_tensor_for_number(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """True if an argument that PyTorch wants as a number is a scalar tensor here, as numbers out of tensors are."""
+    """True if an argument that PyTorch requires as a number is a scalar tensor here, like numbers read from tensors."""
     schema = getattr(target, "_schema", None)
     if schema is None:
         return False
@@ -115,7 +115,7 @@ def is_branch(node: torch.fx.Node) -> bool:
 
 
 def is_transform(node: torch.fx.Node) -> bool:
-    """True if a node opens, closes or passes a level of `torch.vmap` or of a derivative, which is no operator."""
+    """True if a node opens, closes or passes a level of `torch.vmap` or of a derivative, and is no operator."""
     return not is_operator(node.target) and str(getattr(node.target, "__module__", "")).startswith("torch._functorch")
 
 
@@ -125,7 +125,7 @@ def is_integer(argument: Any) -> bool:
 
 
 def narrowed(node: torch.fx.Node, value: Any) -> Any:
-    """``value`` in the dtype that PyTorch says the result of ``node`` has."""
+    """``value`` in the dtype that PyTorch states for the result of ``node``."""
     fake = node.meta.get("val")
     return (
         as_dtype(value, dtype_name(fake.dtype)) if isinstance(fake, torch.Tensor) and isinstance(value, Expr) else value
@@ -133,12 +133,12 @@ def narrowed(node: torch.fx.Node, value: Any) -> Any:
 
 
 def is_of_sizes(node: torch.fx.Node) -> bool:
-    """True if a node gives a fraction or a truth value that is made of symbolic sizes: no dim can say it."""
+    """True if a node computes a fraction or a boolean from symbolic sizes, which no dim can express."""
     return isinstance(node.meta.get("val"), torch.SymFloat | torch.SymBool)
 
 
 def is_size(node: torch.fx.Node) -> bool:
-    """True if a node computes with sizes only, so that PyTorch's own symbols say what it gives."""
+    """True if a node computes with sizes only, so that PyTorch's own symbols give its result."""
     if is_operator(node.target):
         return False
     value = node.meta.get("val")
@@ -146,9 +146,9 @@ def is_size(node: torch.fx.Node) -> bool:
 
 
 def pairs_of_copy(node: torch.fx.Node) -> bool:
-    """True if a call makes complex numbers of pairs in a tensor that was copied to lie row by row, or in a view of it.
+    """True if a call makes complex numbers of pairs in a tensor that was copied to be contiguous, or in a view of it.
 
-    Copies are left out where a program is read, so the operand may lie otherwise there.
+    Copies are removed when a program is read, so the operand may have another layout there.
     """
     if str(node.target) != "aten.view_as_complex.default":
         return False
@@ -164,7 +164,7 @@ def pairs_of_copy(node: torch.fx.Node) -> bool:
 
 _COPIES: Final = ("aten.clone.default", "aten.contiguous.default")
 _VIEWS: Final = ("aten.reshape.default", "aten.flatten.using_ints")
-"""Operators that give a view where they can, which their schemas do not say."""
+"""Operators that return a view if possible, which their schemas do not state."""
 
 
 def _is_view(target: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The origins of the values of an exported program: the modules of the model, by their dotted paths."""
+"""The origins of the values of an exported program: the submodules of the model, by their dotted paths."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _REPEATED: Final = re.compile(r"@\d+")
 
 
 def module_path(node: Any) -> str:
-    """The dotted path of the innermost module that made ``node``; its name where that is the model itself."""
+    """The dotted path of the innermost submodule that made ``node``; the node's name if that is the model itself."""
     stack = node.meta.get("nn_module_stack")
     path = _REPEATED.sub("", next(reversed(stack.values()))[0]) if stack else ""
     return path or str(node.name)
 
 
 def origin_of(node: Any, call: object = None) -> Origin:
-    """The origin that values of ``node`` carry, and what is to be remembered of it."""
+    """The origin for the values of ``node``, with ``call``, its record, if there is one."""
     return Origin("torch", module_path(node), call)
 
 
 def place_of(node: Any) -> str:
-    """The place of ``node`` for messages: the module and the line of the model's code, as far as they are known."""
+    """The place of ``node`` for messages: its submodule, and the line of the model's code if that is known."""
     lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
     files = [line for line in lines if line.startswith('File "')]
     source = ""
@@ -36,7 +36,7 @@ def place_of(node: Any) -> str:
 
 
 def listed(places: Mapping[str, Sequence[str]]) -> str:
-    """The lines of a message that says of each thing where it stands, for the first places."""
+    """The lines of a message that lists for each entry its first places."""
     lines: list[str] = []
     for what, found in places.items():
         more = f", and {len(found) - _MOST_PLACES} more" if len(found) > _MOST_PLACES else ""

@@ -1,4 +1,4 @@
-"""Operators of other libraries (`torch.library`): as calls of declared operators, or of foreign ones as they are."""
+"""Operators of other libraries (`torch.library`), as calls of declared operators, or as foreign calls otherwise."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .context import UnsupportedCallError
 from .tensors import default_device, dtype_name, torch_dtype
 
 _PYTORCH: Final = frozenset({"aten", "prim", "prims", "quantized", "inductor", "higher_order", "profiler", "_c10d"})
-"""The namespaces of PyTorch's own operators: one without a handler there is unsupported."""
+"""The namespaces of PyTorch's own operators. One of these without a handler is unsupported."""
 
 
 def is_outside(target: Any) -> bool:
-    """True if a node's target is an operator that some library other than PyTorch has registered."""
+    """True if a node's target is an operator that another library than PyTorch has registered."""
     return isinstance(target, torch._ops.OpOverload) and target.namespace not in _PYTORCH  # pyright: ignore[reportPrivateUsage]
 
 
 def can_be_carried(target: Any) -> bool:
-    """True if a node's target is an operator of PyTorch's own whose calls may stand in a program as they are."""
+    """True if a node's target is an operator of PyTorch whose calls a program can carry unchanged."""
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":  # pyright: ignore[reportPrivateUsage]
         return False
     return not cast(Any, target)._schema.is_mutable
 
 
 class MutatingCall(NamedTuple):
-    """A call of an operator that changes some of its arguments, as PyTorch makes it functional.
+    """A call of an operator that changes some of its arguments, in PyTorch's functional form.
 
-    It gives the operator's results, and after them the new values of the arguments that it changes.
+    It returns the operator's results, followed by the new values of the arguments that it changes.
     """
 
     target: Any
@@ -44,7 +44,7 @@ class MutatingCall(NamedTuple):
 
 
 def mutating_call(node: torch.fx.Node) -> MutatingCall | None:
-    """The call that a node of a functional program stands for, of an operator that changes arguments."""
+    """The call, in a node of a functional program, of an operator that changes arguments; None for other nodes."""
     higher: Any = torch.ops.higher_order
     if node.target is higher.auto_functionalized:
         return MutatingCall(node.args[0], node.kwargs)
@@ -52,7 +52,7 @@ def mutating_call(node: torch.fx.Node) -> MutatingCall | None:
 
 
 def _of_whole_tensors(node: torch.fx.Node) -> MutatingCall | None:
-    """The call of a node that says which memory its arguments lie in; None unless each has its own, and all of it."""
+    """The call of a node that states the memory of its arguments; None unless each has all of a memory of its own."""
     target: Any = node.args[0]
     bases = cast("Sequence[Any]", node.kwargs["_all_bases"])
     changed = _changed(target)
@@ -67,12 +67,12 @@ def _of_whole_tensors(node: torch.fx.Node) -> MutatingCall | None:
 
 
 def has_effect(node: torch.fx.Node) -> bool:
-    """True if a call is not to be moved, merged or left out."""
+    """True if a call must not be moved, merged or removed."""
     return is_random(node) or mutating_call(node) is not None
 
 
 def is_random(node: torch.fx.Node) -> bool:
-    """True if a call draws random numbers: dropout does, unless it is out of training or of probability 0."""
+    """True if a call draws random numbers. Dropout does, unless it is not in training or has probability 0."""
     target: Any = node.target
     if torch.Tag.nondeterministic_seeded not in getattr(target, "tags", ()):
         return False
@@ -83,7 +83,7 @@ def is_random(node: torch.fx.Node) -> bool:
 
 
 def why_not_carried(node: torch.fx.Node) -> str:
-    """The reason why a call can neither be read nor stay as it is, with what to do; empty where none is known."""
+    """The reason why a call can neither be read nor carried, with advice; empty if none is known."""
     if str(node.target).startswith("auto_functionalized"):
         return (
             f"{node.args[0]} changes its arguments, of which some are parts of tensors; give the program as "
@@ -95,7 +95,7 @@ def why_not_carried(node: torch.fx.Node) -> str:
 
 
 def declared_for(target: Any) -> Op | None:
-    """The declared operator that names ``target`` as its counterpart."""
+    """The declared operator that names ``target`` as its counterpart; None if there is none."""
     name = _qualified(target).partition(".")[0]
     return next((op for op in Op.all() if op.torch == name), None)
 
@@ -103,9 +103,9 @@ def declared_for(target: Any) -> Op | None:
 def outside_call(
     target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], types: Sequence[Type], *, pure: bool = True
 ) -> Call:
-    """A call of ``target``, whose results are of ``types``.
+    """A call of ``target``, whose results have these ``types``.
 
-    Raises `UnsupportedCallError` for what a call cannot hold.
+    Raises `UnsupportedCallError` for arguments that a call cannot hold.
     """
     schema = target._schema
     operands: list[Any] = []
@@ -116,7 +116,7 @@ def outside_call(
         value = given[argument.name]
         if "Tensor" in str(argument.type):
             operands.append(_operand(value))
-        elif not (is_own and isinstance(value, torch.device | torch.layout)):  # those of the device it runs on
+        elif not (is_own and isinstance(value, torch.device | torch.layout)):  # these are chosen at run time
             attributes[_attribute_name(argument.name)] = _attribute(argument.name, value)
     while operands and operands[-1] is None:
         operands.pop()
@@ -134,7 +134,7 @@ def outside_call(
 
 
 def _untold(op: Op, schema: Any, given: Mapping[str, Any]) -> list[str]:
-    """The arguments of a call that have another value than their default and that a declaration leaves out."""
+    """The arguments of a call that differ from their default and that the declaration lacks."""
     attributes = [argument for argument in schema.arguments if "Tensor" not in str(argument.type)]
     return [
         argument.name
@@ -146,13 +146,13 @@ def _untold(op: Op, schema: Any, given: Mapping[str, Any]) -> list[str]:
 
 
 def _arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name, with the defaults of those that it leaves out."""
+    """The arguments of a call by name, with defaults for those that it leaves out."""
     defaults = {argument.name: argument.default_value for argument in schema.arguments}
     return defaults | dict(zip(defaults, args, strict=False)) | dict(kwargs)
 
 
 def _qualified(target: Any) -> str:
-    """``"namespace::name"``, with the overload behind it unless it is the default one."""
+    """``"namespace::name"``, followed by the overload unless it is the default one."""
     name = str(target.name())
     return name.removesuffix(".default")
 
@@ -166,7 +166,7 @@ def _operand(value: Any) -> Any:
 
 
 def _attribute_name(name: str) -> str:
-    """The name of an attribute for an argument; words of Python's own are none."""
+    """The name of the attribute for an argument; it gets a ``_`` if it is a Python keyword."""
     return f"{name}_" if iskeyword(name) else name
 
 
@@ -187,7 +187,7 @@ def _attribute(name: str, value: Any) -> Any:
 
 
 def torch_operator(op: Op) -> Callable[..., Any] | None:
-    """PyTorch's operator that is registered under the name that ``op`` gives, as the text of a program calls it."""
+    """PyTorch's operator under the name in ``op``, as a function of operands and attributes; None if there is none."""
     if op.torch is None:
         return None
     namespace, _, rest = op.torch.partition("::")
@@ -229,7 +229,7 @@ def _changed(target: Any) -> list[str]:
 
 
 def _given(operand: Any) -> Any:
-    """An operand as PyTorch takes it: None for one that is left out, lists for several tensors."""
+    """An operand in PyTorch's form: None if it is left out, a list for several tensors."""
     if isinstance(operand, tuple):
         return list(cast("tuple[Any, ...]", operand)) or None
     return operand

@@ -1,7 +1,7 @@
-"""Parts of operators that PyTorch itself does not take apart, or takes apart for fixed sizes only.
+"""Decompositions of operators that PyTorch itself does not decompose, or decomposes for fixed sizes only.
 
-Each function computes with PyTorch what its operator gives. Special functions compute in double precision. A program
-that goes back to PyTorch calls the operator, not these.
+Each function computes the result of its operator with PyTorch. Special functions compute in double precision. A
+program that goes back to PyTorch calls the operator, not these functions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 def cosine_embedding_loss(
     first: torch.Tensor, second: torch.Tensor, target: torch.Tensor, margin: float = 0.0, reduction: int = 1
 ) -> torch.Tensor:
-    """One minus the cosine where ``target`` is 1, the cosine above ``margin`` where it is -1."""
+    """One minus the cosine if ``target`` is 1; the cosine above ``margin`` if it is -1."""
     axis = target.ndim
     lengths = [(one * one).sum(axis) + 1e-12 for one in (first, second)]
     cosine = (first * second).sum(axis) / (lengths[0] * lengths[1]).sqrt()
@@ -30,12 +30,12 @@ def cosine_embedding_loss(
 
 
 def nanmedian(x: torch.Tensor) -> torch.Tensor:
-    """The lower median of the elements that are numbers; NaN where there are none."""
+    """The lower median of the elements that are not NaN; NaN if there are none."""
     return _middle(x.reshape(-1), 0, keepdim=False)[0]
 
 
 def nanmedian_of_axis(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """The lower median of the elements along an axis that are numbers, and its place."""
+    """The lower median of the elements along an axis that are not NaN, and its index."""
     if x.ndim == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     return _middle(x, dim, keepdim=keepdim)
@@ -50,7 +50,7 @@ def _middle(x: torch.Tensor, axis: int, *, keepdim: bool) -> tuple[torch.Tensor,
 
 
 def _in_double(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """``function``, of numbers in double precision, for numbers of any dtype."""
+    """``function``, which computes in double precision, for tensors of any dtype."""
 
     def run(x: torch.Tensor) -> torch.Tensor:
         dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
@@ -60,7 +60,7 @@ def _in_double(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[to
 
 
 _SHIFT: Final = 10
-"""How far arguments are moved up to where Stirling's series is exact in double precision."""
+"""The shift of arguments up to where Stirling's series is exact in double precision."""
 _OF_LOG_GAMMA: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 _OF_DIGAMMA: Final = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760)
 """The coefficients of Stirling's series, of odd powers of 1/x and of even ones (NIST DLMF 5.11.1 and 5.11.2)."""
@@ -68,7 +68,7 @@ _OF_DIGAMMA: Final = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760
 
 @_in_double
 def lgamma(x: torch.Tensor) -> torch.Tensor:
-    """The logarithm of the magnitude of the gamma function, by reflection below 1/2."""
+    """The logarithm of the absolute value of the gamma function, by reflection below 1/2."""
     is_low = x < 0.5
     y = torch.where(is_low, 1 - x, x)
     product = y
@@ -105,12 +105,12 @@ _NEAR: Final = (0.886226899, -1.645349621, 0.914624893, -0.140543331)
 _NEAR_BELOW: Final = (1.0, -2.118377725, 1.442710462, -0.329097515, 0.012229801)
 _FAR: Final = (-1.970840454, -1.624906493, 3.429567803, 1.641345311)
 _FAR_BELOW: Final = (1.0, 3.543889200, 1.637067800)
-"""Rational approximations of the inverse error function within 0.7 and beyond, to three digits."""
+"""Rational approximations of the inverse error function up to 0.7 and beyond, to three digits."""
 
 
 @_in_double
 def erfinv(y: torch.Tensor) -> torch.Tensor:
-    """The inverse of the error function: an approximation, and Newton's steps."""
+    """The inverse of the error function: an approximation, followed by Newton steps."""
     square = y * y
     near = y * _polynomial(square, _NEAR) / _polynomial(square, _NEAR_BELOW)
     root = torch.sqrt(-torch.log((1 - y.abs()) / 2))
@@ -126,13 +126,13 @@ _NEAR_ZERO: Final = 8.0
 
 @_in_double
 def i0(x: torch.Tensor) -> torch.Tensor:
-    """The modified Bessel function of order 0, by Chebyshev series up to 8 and beyond."""
+    """The modified Bessel function of order 0, by one Chebyshev series up to 8 and another beyond."""
     near, far = _coefficients_of_i0()
     size = x.abs()
     low = _chebyshev(size / (_NEAR_ZERO / 2) - 1, near)
     bounded = size.clamp_min(_NEAR_ZERO)
     high = _chebyshev(2 * _NEAR_ZERO / bounded - 1, far) / bounded.sqrt()
-    half = torch.exp(size / 2)  # in two steps: the whole may be too large where the result is not
+    half = torch.exp(size / 2)  # in two steps: the exponential may overflow although the result does not
     return torch.where(size <= _NEAR_ZERO, low, high) * half * half
 
 
@@ -162,7 +162,7 @@ def _chebyshev(t: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
 
 
 def _polynomial(x: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
-    """``coefficients`` times the powers of ``x``, the lowest first."""
+    """The polynomial in ``x`` with these ``coefficients``, lowest power first."""
     found = torch.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         found = found * x + coefficient
@@ -180,4 +180,4 @@ OWN_DECOMPOSITIONS: Final[Mapping[Any, Callable[..., Any]]] = {
     _ATEN.special_i0.default: i0,
     _ATEN.i0.default: i0,
 }
-"""The parts of operators by their overloads."""
+"""The decompositions, by operator overload."""

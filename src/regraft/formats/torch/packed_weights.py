@@ -1,13 +1,13 @@
-"""Weights of folders of transformers that a quantizer packed: unpacked to the floating dtype of their scales.
+"""Packed weights of transformers folders, unpacked to the floating dtype of their scales.
 
-A packed layer is ``qweight`` (codes, several to an int32), ``qzeros`` (their zero points, packed alike), ``scales``
-(groups, out), and for GPTQ ``g_idx``, the group of each row. The weight is ``(code - zero) * scale``, as the kernels
-of both compute it. https://arxiv.org/abs/2210.17323 and https://arxiv.org/abs/2306.00978; the layouts are those of
+A packed layer has ``qweight`` (codes, several in one int32), ``qzeros`` (their zero points, packed alike), ``scales``
+(groups, out), and for GPTQ ``g_idx``, the group of each row. The weight is ``(code - zero) * scale``, as in the kernels
+of both methods. https://arxiv.org/abs/2210.17323 and https://arxiv.org/abs/2306.00978; the layouts are those of
 AutoGPTQ and AutoAWQ, which GPTQModel writes as well.
-
-A layer of compressed-tensors, as llm-compressor writes it, is ``weight`` in int8 or float8, or ``weight_packed`` (the
-bits of all codes of a row one after another, in int32) with its ``weight_shape``; and ``weight_scale`` for all, for
-each row, or for each group or block, with ``weight_zero_point``. Activations are not rounded, whatever it says of them.
+A layer of compressed-tensors, which llm-compressor writes, has either ``weight`` in int8 or float8, or
+``weight_packed`` (the bits of all codes of a row one after another, in int32) with its ``weight_shape``. It also has
+``weight_scale`` for the whole weight, for each row, or for each group or block, with ``weight_zero_point``.
+Activations are not rounded, whatever its settings for them.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import torch
 from ..errors import ConvertError
 
 _AWQ_ORDER: Final = (0, 2, 4, 6, 1, 3, 5, 7)
-"""The columns that the eight codes of one int32 of AWQ belong to, from the lowest bits on."""
+"""The columns of the eight codes in one int32 of AWQ, from the lowest bits on."""
 _CODES: Final = ".qweight"
 _PARTS: Final = (_CODES, ".qzeros", ".scales", ".g_idx")
 
 
 def packed_method(config: Mapping[str, Any]) -> str | None:
-    """``"gptq"``, ``"awq"`` or ``"compressed-tensors"`` where a configuration says that; None for no packed weights.
+    """The method of a configuration: ``"gptq"``, ``"awq"`` or ``"compressed-tensors"``; None without packed weights.
 
-    Raises `ConvertError` for a form of these that is not read.
+    Raises `ConvertError` for a form of these methods that cannot be read.
     """
     told: Any = config.get("quantization_config")
     settings: Mapping[str, Any] = cast("Mapping[str, Any]", told) if isinstance(told, dict) else {}
@@ -65,9 +65,9 @@ _COMPRESSED_PARTS: Final = (
 
 
 def unpacked_weights(path: Path, config: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The weights of a folder by name, those that were packed unpacked. Cost: memory for all of them.
+    """The weights of a folder by name, with packed weights unpacked. Cost: memory for all of them.
 
-    Raises `ConvertError` for a damaged file, and for a packed layer of which parts are missing or do not fit.
+    Raises `ConvertError` for a damaged file, and for a packed layer with missing or unfitting parts.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file  # pyright: ignore[reportUnknownVariableType] - its types are not complete
@@ -100,7 +100,7 @@ def _unpacked(name: str, stored: Mapping[str, torch.Tensor], settings: Mapping[s
     else:
         bits = settings.get("bits", 4)
         values, offsets = _columns(codes.T, bits).T, _columns(zeros, bits)
-        # The first form of GPTQ's files has zero points less by one.
+        # The first version of GPTQ's format stores zero points minus one.
         offsets = offsets + (settings.get("checkpoint_format", "gptq") == "gptq")
         rows = torch.arange(len(values)) // (len(values) // len(scales))
         group = stored.get(f"{name}.g_idx", rows).long()
@@ -126,23 +126,23 @@ def _decompressed(name: str, stored: Mapping[str, torch.Tensor], settings: Mappi
 
 
 def _bits_of_layers(settings: Mapping[str, Any]) -> int | None:
-    """The number of bits of all layers; None where some have another one."""
+    """The number of bits of all layers; None if they differ."""
     groups: Mapping[str, Any] = settings.get("config_groups") or {}
     bits = {int(one["weights"]["num_bits"]) for one in groups.values() if one.get("weights")}
     return bits.pop() if len(bits) == 1 else None
 
 
 def _dense(packed: torch.Tensor, bits: int, count: int) -> torch.Tensor:
-    """The signed numbers of ``bits`` bits that lie in the int32 of each row one after another, ``count`` of them."""
+    """The ``count`` signed numbers of ``bits`` bits that are packed one after another in each row of int32."""
     row = packed.contiguous().numpy().astype("<i4").view(np.uint8)
     each = np.unpackbits(row, axis=1, bitorder="little")[:, : count * bits].reshape(len(row), count, bits)
     return torch.as_tensor((each @ (1 << np.arange(bits)) - (1 << (bits - 1))).astype(np.float32))
 
 
 def _beside(parameter: torch.Tensor, values: torch.Tensor, group: torch.Tensor | None) -> torch.Tensor:
-    """``parameter`` for each of ``values``: of one number, one for each row, or one for each group or block.
+    """``parameter`` expanded to ``values``. It has one number, one for each row, or one for each group or block.
 
-    ``group`` is the group of each column, where they do not lie side by side; -1 where nothing says so.
+    ``group`` is the group of each column, if groups are not consecutive. It is ignored if any entry is -1.
     """
     if parameter.ndim < 2:
         return parameter.reshape(-1, 1)
@@ -155,7 +155,7 @@ def _beside(parameter: torch.Tensor, values: torch.Tensor, group: torch.Tensor |
 
 
 def _columns(packed: torch.Tensor, bits: int, order: tuple[int, ...] | None = None) -> torch.Tensor:
-    """The numbers of ``bits`` bits of each int32 side by side: (rows, n) becomes (rows, n * 32 / bits)."""
+    """The numbers of ``bits`` bits in each int32, side by side: (rows, n) becomes (rows, n * 32 / bits)."""
     shifts = torch.arange(0, 32, bits)
     numbers = (packed[:, :, None].long() >> shifts) & ((1 << bits) - 1)
     if order is not None:

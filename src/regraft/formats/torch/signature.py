@@ -1,7 +1,7 @@
 """The signature of a program from PyTorch: the nesting of its inputs and outputs, and the names of its tensors.
 
-The facts travel as one attribute of the function, a JSON text, so they survive rewriting and the written form;
-`CallingConvention` reads and writes it.
+It is one attribute of the function, a JSON text, so it survives rewriting and the written form. `CallingConvention`
+reads and writes it.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from ...ir.program import Function
 from ..errors import ConvertError
 
 StateKind: TypeAlias = Literal["parameter", "frozen", "buffer", "temporary", "constant"]
-"""A trainable parameter, one without gradient, a buffer in or not in the ``state_dict``, a constant of the code."""
+"""A trainable parameter, one without gradient, a buffer in or not in the ``state_dict``, or a constant of the code."""
 
 Leaf: TypeAlias = "tuple[str, Any]"
-"""("value" or "number", index among the function's own), ("complex", two such), or ("constant", a value of JSON)."""
+"""("value" or "number", index of a flat value), ("complex", two indices), or ("constant", a JSON value)."""
 
 SizeCheck: TypeAlias = "tuple[int | str, str, int | str]"
-"""A promise about sizes: two numbers or names of sizes, and a comparison of Python between."""
+"""A condition on sizes: two numbers or names of sizes, and a comparison operator of Python between them."""
 
 ATTRIBUTE: Final = "torch_signature"
 """The attribute of a function that holds its signature."""
 VALUE: Final = "value"
 CONSTANT: Final = "constant"
 NUMBER: Final = "number"
-"""The kind of a result that is a number of Python, and a tensor of one element among the function's own."""
+"""The kind of a result that is a Python number in the model and a tensor of one element in the function."""
 COMPLEX: Final = "complex"
-"""The kind of a leaf that is complex, and two of the function's own: its real and its imaginary part."""
+"""The kind of a complex leaf, which is two values of the function: its real and its imaginary part."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallingConvention:
     """The calling convention of one program.
 
-    ``tensors`` gives each tensor of the model's state its kind, by dotted name; ``aliases`` further names of the same
-    tensor. ``mutated`` are the buffers that the first results of the function are new values of; the next are new
-    values of its own arguments that ``written`` gives the places of. ``detached`` are those of ``mutated`` that carry
-    no gradient to the next call. ``arguments`` are the names of ``forward``'s arguments. ``inputs`` and ``outputs``
-    list the leaves of the nested arguments and results, whose nesting is ``in_spec`` and ``out_spec`` (PyTorch's JSON
-    for trees; None: flat). ``sizes`` are the symbolic sizes: their names, least and greatest values (None: no limit),
-    and the sizes of the example inputs.
-    ``checks`` are the model's promises about sizes that it reads from tensors. ``structures`` are the nodes of
-    ``out_spec``, in preorder, that are named tuples of PyTorch's own (`torch.return_types`): plain ones in its JSON.
+    ``tensors`` gives the kind of each tensor of the model's state, by dotted name; ``aliases`` are further names of the
+    same tensor. ``mutated`` are the buffers whose new values are the first results of the function. The next results
+    are new values of arguments of the function, whose indices are ``written``. ``detached`` are those of ``mutated``
+    that carry no gradient to the next call. ``arguments`` are the names of ``forward``'s arguments. ``inputs`` and
+    ``outputs`` list the leaves of the nested arguments and results, and ``in_spec`` and ``out_spec`` are their nesting
+    (PyTorch's JSON for trees; None: flat). ``sizes`` are the symbolic sizes: their names, smallest and largest values
+    (None: no limit), and the sizes of the example inputs.
+    ``checks`` are the model's conditions on sizes that it reads from tensors. ``structures`` are the nodes of
+    ``out_spec``, in preorder, that are PyTorch's own named tuples (`torch.return_types`): its JSON has plain tuples.
     ``complexes`` are the names of the complex tensors of the state, which ``tensors`` and ``mutated`` list by parts
     (`part_names`). ``fills`` are the operators of the model that write in place.
     """
@@ -71,12 +71,12 @@ class CallingConvention:
     fills: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """The facts as the value of an attribute."""
+        """The signature as the value of an attribute."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @staticmethod
     def of(function: Function) -> CallingConvention | None:
-        """The signature that a function carries; None for one that did not come from PyTorch."""
+        """The signature of a function; None if it did not come from PyTorch."""
         text = function.attrs.get(ATTRIBUTE)
         if text is None:
             return None
@@ -85,7 +85,7 @@ class CallingConvention:
 
 
 class Nesting:
-    """Calls of one program: its own flat arguments out of nested ones, and nested results out of its own."""
+    """The conversion, for calls of one program, between nested arguments and results and the function's flat ones."""
 
     def __init__(self, signature: CallingConvention) -> None:
         self._inputs: Final = signature.inputs
@@ -101,9 +101,9 @@ class Nesting:
         """The names of the arguments of a call, in order."""
 
     def flatten(self, values: Mapping[str, Any]) -> list[Any]:
-        """The function's own arguments out of the nested ones, by name.
+        """The function's flat arguments, from the nested arguments by name.
 
-        Raises `ConvertError` for arguments that are nested in another way than when the program was exported.
+        Raises `ConvertError` for arguments whose nesting differs from that at export.
         """
         given = [values[name] for name in self.arguments]
         args = tuple(given[: self._in_order])
@@ -125,9 +125,9 @@ class Nesting:
         return own
 
     def nested(self, values: Sequence[Any], *, marks: bool = False) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The nested call, args and kwargs, out of the function's own arguments.
+        """The nested call, args and kwargs, from the function's flat arguments.
 
-        ``marks``: these are marks of dynamic axes, of which a value that is part of the program has none.
+        ``marks`` is True if these are marks of dynamic axes; a value that is part of the program has no mark.
         """
         leaves = [None if marks and kind == CONSTANT else _leaf(kind, fact, values) for kind, fact in self._inputs]
         if self._in_spec is None:
@@ -135,7 +135,7 @@ class Nesting:
         return pytree.tree_unflatten(leaves, self._in_spec)
 
     def unflatten(self, results: Sequence[Any]) -> Any:
-        """The nested result out of the function's own results (without the new values of buffers)."""
+        """The nested result, from the function's flat results without the new values of buffers."""
         leaves = [_leaf(kind, fact, results) for kind, fact in self._outputs]
         if self._out_spec is None:
             return leaves[0] if len(leaves) == 1 else tuple(leaves)
@@ -148,7 +148,7 @@ def part_names(name: str) -> tuple[str, str]:
 
 
 def _leaf(kind: str, fact: Any, values: Sequence[Any]) -> Any:
-    """A leaf of nested arguments or results, out of the function's own."""
+    """A leaf of nested arguments or results, from the function's flat values."""
     if kind == COMPLEX:
         real, imag = values[fact[0]], values[fact[1]]
         # Marks of dynamic axes are the same for both parts.
@@ -159,7 +159,7 @@ def _leaf(kind: str, fact: Any, values: Sequence[Any]) -> Any:
 
 
 def _loaded(text: str | None) -> pytree.TreeSpec | None:
-    """The tree of a JSON text; None for none, and for a class that this process has not registered."""
+    """The tree of a JSON text; None without one, and for a class that is not registered in this process."""
     if text is None:
         return None
     try:
@@ -169,7 +169,7 @@ def _loaded(text: str | None) -> pytree.TreeSpec | None:
 
 
 def plain_spec(spec: pytree.TreeSpec | None) -> tuple[pytree.TreeSpec | None, tuple[tuple[int, str], ...]]:
-    """A tree with plain tuples for PyTorch's named ones, and where these were: their places in preorder, and names."""
+    """A tree with plain tuples in place of PyTorch's named tuples, and the positions in preorder and names of these."""
     found: list[tuple[int, str]] = []
 
     def kind(place: int, node: pytree.TreeSpec) -> Any:
@@ -183,7 +183,7 @@ def plain_spec(spec: pytree.TreeSpec | None) -> tuple[pytree.TreeSpec | None, tu
 
 
 def _with_structures(spec: pytree.TreeSpec | None, structures: Sequence[tuple[int, str]]) -> pytree.TreeSpec | None:
-    """The tree that `plain_spec` was given."""
+    """The original tree before `plain_spec`."""
     if spec is None or not structures:
         return spec
     names = dict(structures)
@@ -191,7 +191,7 @@ def _with_structures(spec: pytree.TreeSpec | None, structures: Sequence[tuple[in
 
 
 def _retyped(spec: pytree.TreeSpec, kind: Callable[[int, pytree.TreeSpec], Any]) -> pytree.TreeSpec:
-    """A tree whose inner nodes are of other types, by their places in preorder."""
+    """A tree with other types of its inner nodes, by their positions in preorder."""
     places = count()
 
     def walk(node: pytree.TreeSpec) -> pytree.TreeSpec:
@@ -207,20 +207,20 @@ _STRUCTURES: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in torch.r
 
 
 def spec_text(spec: pytree.TreeSpec | None) -> str | None:
-    """The JSON text of a tree; None for one that PyTorch cannot write, whose values are then handed over flat."""
+    """The JSON text of a tree; None if PyTorch cannot write it, and the values are passed flat."""
     if spec is None:
         return None
     try:
         _name_classes(spec)
         text = pytree.treespec_dumps(spec)
         pytree.treespec_loads(text)
-    except Exception:  # PyTorch raises whatever the class of the node makes it raise
+    except Exception:  # PyTorch raises any error of the class of a node
         return None
     return text
 
 
 def _name_classes(spec: pytree.TreeSpec) -> None:
-    """Give the named tuples and the other classes in a tree the names under which PyTorch writes and finds them."""
+    """Give the named tuples and other classes in a tree the names by which PyTorch writes and finds them."""
     register: Any = getattr(pytree, "_register_namedtuple", None)
     pending = [spec]
     while pending:
@@ -234,9 +234,9 @@ def _name_classes(spec: pytree.TreeSpec) -> None:
 
 
 def _name_class(kind: Any) -> None:
-    """A name for a class that was registered without one, as `torch.export.register_dataclass` does.
+    """Give a name to a class that was registered without one, as `torch.export.register_dataclass` does.
 
-    Another class may have the name already, such as one of another call of the same function; it keeps it.
+    Another class may have this name already, such as one from another call of the same function. It keeps the name.
     """
     library: Any = pytree
     known: dict[Any, Any] = library.SUPPORTED_SERIALIZED_TYPES
@@ -253,19 +253,19 @@ def _full_name(kind: type) -> str:
 
 
 def constant_leaf(value: Any, place: str) -> Leaf:
-    """The leaf of a value that is part of the program; raises `ConvertError` for what JSON cannot hold."""
+    """The leaf of a value that is part of the program; raises `ConvertError` for a value that JSON cannot hold."""
     if value is not None and not isinstance(value, bool | int | float | str):
         raise ConvertError(f"{place} is {value!r}; expected a tensor, number, string or None")
     return CONSTANT, value
 
 
 def _as_tuples(value: Any) -> Any:
-    """Lists out of JSON as the tuples that they were."""
+    """``value`` with tuples in place of the lists that JSON makes of them."""
     return tuple([_as_tuples(item) for item in cast("list[Any]", value)]) if isinstance(value, list) else value
 
 
 def _counts(spec: pytree.TreeSpec | None, leaves: int) -> tuple[int, tuple[str, ...]]:
-    """The number of arguments that a call gives in order, and the names of those that it gives by name."""
+    """The number of positional arguments of a call, and the names of its keyword arguments."""
     if spec is None:
         return leaves, ()
     in_order, by_name = spec.children()

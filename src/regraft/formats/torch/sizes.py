@@ -1,6 +1,6 @@
-"""Sizes of an exported program as dims: PyTorch's symbolic integers, which are SymPy expressions, become ours.
+"""Sizes of an exported program as dims. PyTorch's symbolic integers are SymPy expressions.
 
-Each SymPy symbol is one size variable. Knows dims; asks SymPy's objects for their parts and imports none of it.
+Each SymPy symbol becomes one size variable. This module reads SymPy's objects without importing SymPy.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ _MEANINGS: Final[dict[str, Callable[[Sequence[Dim]], Dim]]] = {
     "Min": _fold(dim_min),
     "Identity": lambda operands: operands[0],
 }
-"""The meaning of each SymPy function of sizes; divisions and remainders round down, as in Python."""
+"""The dim for each SymPy function of sizes. Divisions and remainders round down, as in Python."""
 
 
 _ROUNDED: Final = ("TruncToInt", "FloorToInt", "CeilToInt")
-"""SymPy functions that make a whole number of a fraction."""
+"""SymPy functions that round a fraction to a whole number."""
 _HALF_OF_LAST_BIT: Final = Fraction(1, 2**54)
 _MOST_PARTS: Final = 1000
 _MOST_TRIED: Final = 1 << 16
 
 
 class _ScaledSize(NamedTuple):
-    """A size times a fraction, which PyTorch computes in float64, by ``computed``.
+    """A size times a fraction, which PyTorch computes in float64 by ``computed``.
 
-    ``error`` is how far, relative to it, the number that PyTorch multiplies by is from ``factor``.
+    ``error`` is the relative difference between the number by which PyTorch multiplies and ``factor``.
     """
 
     size: Any
@@ -69,10 +69,10 @@ class _ScaledSize(NamedTuple):
     computed: Callable[[int], float]
 
     def is_exact(self, upwards: bool, most: Any) -> bool:
-        """True if rounding to a whole number gives what it gives for the fraction itself, for sizes up to ``most``.
+        """True if rounding gives the same whole number as for the exact fraction, for sizes up to ``most``.
 
-        A product that is a whole number in truth must not come out below it (above it, where it is rounded upwards).
-        An error of half of the last bit, or one to the other side, is rounded away.
+        A product that is exactly a whole number must not be computed as less (as more, if it is rounded up). An error
+        of half of the last bit, or in the other direction, disappears in rounding.
         """
         if (self.error if upwards else -self.error) <= _HALF_OF_LAST_BIT:
             return True
@@ -81,7 +81,7 @@ class _ScaledSize(NamedTuple):
 
 
 def _part(expression: Any) -> _ScaledSize | None:
-    """The size and the fraction that a SymPy expression multiplies; None for other expressions."""
+    """The size and the fraction of a SymPy product; None for other expressions."""
     name, args = expression.func.__name__, expression.args
     if name == "ToFloat":
         return _ScaledSize(args[0], Fraction(1), Fraction(0), float)
@@ -109,8 +109,8 @@ _TWO: Final = 2
 class SizeTable:
     """The size variables of one program, by the names of their symbols.
 
-    ``names`` are better names for some symbols; the others are called ``s0``, ``s1`` ... in order of appearance, and
-    ``u0`` ... those that depend on data.
+    ``names`` are better names for some symbols. The others are called ``s0``, ``s1`` ... in order of appearance, or
+    ``u0`` ... if they depend on data.
     """
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
@@ -121,7 +121,7 @@ class SizeTable:
         self._ranges: Mapping[Any, Any] = {}
 
     def dim(self, size: Any) -> Dim:
-        """The dim of an int or of a symbolic integer; raises `ConvertError` for what no dim can say."""
+        """The dim of an int or of a symbolic integer; raises `ConvertError` if no dim can express it."""
         if isinstance(size, int):
             return int(size)
         expression = size.node.expr
@@ -131,7 +131,7 @@ class SizeTable:
         return self.expression(expression)
 
     def may_be_negative(self, size: Any) -> bool:
-        """True if a symbolic integer that is read from a tensor is not promised to be a size, 0 or more."""
+        """True if a symbolic integer that is read from a tensor has no lower bound of 0, so that it may be no size."""
         known = size.node.shape_env.var_to_range.get(size.node.expr)
         return known is not None and not bool(known.lower >= 0)
 
@@ -140,12 +140,12 @@ class SizeTable:
         return tuple([self.dim(size) for size in tensor.shape])
 
     def stated_type(self, tensor: Any) -> TensorType:
-        """The type of a (fake) tensor; of its parts, for complex numbers."""
+        """The type of a (fake) tensor; for a complex one, the type of its parts."""
         dtype = dtype_name(tensor.dtype)
         return TensorType(self.shape(tensor), PARTS.get(dtype, dtype))
 
     def type_of(self, tensor: Any) -> TensorType:
-        """The type of a (fake) tensor; without a shape where that depends on what tensors hold."""
+        """The type of a (fake) tensor, without a shape if that depends on the values of tensors."""
         dtype = dtype_name(tensor.dtype)
         if any(not isinstance(size, int) and size.node.hint is None for size in tensor.shape):
             return TensorType(ndim=len(tensor.shape), dtype=dtype)
@@ -166,7 +166,7 @@ class SizeTable:
         return meaning([self.expression(part) for part in expression.args])
 
     def _rounded(self, expression: Any) -> Dim:
-        """A size times a fraction, rounded to a whole number."""
+        """The dim of a size times a fraction, rounded to a whole number."""
         from torch.utils._sympy import value_ranges
 
         name, part = expression.func.__name__, _part(expression.args[0])
@@ -186,7 +186,7 @@ class SizeTable:
         return divide(self.expression(part.size) * part.factor.numerator, part.factor.denominator)
 
     def limits(self, ranges: Mapping[Any, Any]) -> Iterator[tuple[str, int, int | None, int]]:
-        """The name, the least and greatest value, and the value in the example of each of PyTorch's symbols."""
+        """The name, the smallest and largest value, and the example value of each of PyTorch's symbols."""
         lower = self._least_of_multiples(ranges)
         for symbol, values in ranges.items():
             name = str(getattr(symbol, "name", ""))
@@ -197,9 +197,9 @@ class SizeTable:
                 yield found.name, min(low, lower.get(found, low)), high, self._examples.get(name, low)
 
     def _least_of_multiples(self, ranges: Mapping[Any, Any]) -> dict[SymVar, int]:
-        """The least value of each size of which a multiple is declared.
+        """The smallest value of each size of which a multiple is declared.
 
-        PyTorch takes the size itself for 2 or more there, although the multiple may be that of 1.
+        PyTorch assumes 2 or more for the size itself, although the multiple allows 1.
         """
         found: dict[SymVar, int] = {}
         for expression, values in ranges.items():

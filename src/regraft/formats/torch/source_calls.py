@@ -1,8 +1,8 @@
-"""Calls of ATen operators, remembered beside what they were read as, so that they can come back as they were.
+"""Calls of ATen operators, recorded with the bindings that they were read as, so that they can be restored.
 
-Reading one call may give one binding or hundreds. The variables of these carry, in their origins, the `SourceCall` that
-they were made for: the operator, its arguments, and the steps that it was read as. `FoundCall` says where these steps
-stand in a program unchanged, and what the operands of the call are there.
+Reading one call may make one binding or hundreds. The origins of their variables hold the `SourceCall`: the operator,
+its arguments, and the steps that it was read as. `FoundCall` finds these steps, if they are unchanged, in a program,
+and gives the operands of the call there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .complex_numbers import ComplexPair
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An operand of the call: a value that was there before it."""
+    """An operand of the call: a value from before the call."""
 
     index: int
 
@@ -52,20 +52,20 @@ class PairOfReals:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A number that Python computes from sizes: ``function`` of ``args``, which are numbers, dims, or such again."""
+    """A number that Python computes from sizes: ``function`` of ``args``, which are numbers, dims, or `Computed`."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
 
 
 Pattern: TypeAlias = "Slot | Inner | Expr | tuple[Pattern, ...]"
-"""An operand of a step: an expression stands for itself, a tuple for a `Tuple` of the language."""
+"""An operand of a step. An expression stands for itself, and a tuple for a `Tuple` of the language."""
 Result: TypeAlias = "Pattern | PairOfReals | None"
 
 
 @dataclass(frozen=True, slots=True)
 class BindingForm:
-    """One binding. ``head`` is the operator of a call, the index of a projection, None for a `MatchCast`."""
+    """A binding. ``head`` is the operator of a call, the index of a projection, or None for a `MatchCast`."""
 
     head: Op | int | None
     operands: tuple[Pattern, ...]
@@ -75,12 +75,12 @@ class BindingForm:
 
 @dataclass(slots=True, eq=False, repr=False)
 class SourceCall:
-    """One call of an ATen operator in a model that was read; none is equal to another.
+    """One call of an ATen operator in a model that was read. Calls are compared by identity.
 
-    ``args`` and ``kwargs`` are its arguments, with a `Slot` for each value (a `PairOfReals` for complex numbers) and
-    with dims. ``results`` are its results in the same form, `Inner` for those that a step gives; ``is_tuple`` tells
-    several results, or a tuple of one, from a single one. ``reads_copy``: the model copied what it reads, to lie row by
-    row.
+    ``args`` and ``kwargs`` are its arguments, with dims, and with a `Slot` for each value (a `PairOfReals` for a
+    complex one). ``results`` are its results in the same form, with `Inner` for those that a step gives. ``is_tuple``
+    is True for several results or a tuple of one, and False for a single result. ``reads_copy`` is True if the model
+    copied the operand, to make it contiguous.
     """
 
     target: str
@@ -94,7 +94,7 @@ class SourceCall:
     reads_copy: bool = False
 
     def outputs(self) -> Iterator[tuple[int, int, int]]:
-        """Each step that gives a result: the step, the index of the result, and 1 for an imaginary part."""
+        """The step, the index of the result, and 1 for an imaginary part, else 0, for each step that gives a result."""
         for index, result in enumerate(self.results):
             parts = (result.real, result.imag) if isinstance(result, PairOfReals) else (result,)
             for part, pattern in enumerate(parts):
@@ -102,7 +102,7 @@ class SourceCall:
                     yield pattern.step, index, part
 
     def record(self, args: Sequence[Any], kwargs: Mapping[str, Any], bindings: Sequence[Binding], result: Any) -> None:
-        """Record the bindings that the call was read as; no steps if these could not be recognized again."""
+        """Record the bindings that the call was read as; records no steps if these could not be found again."""
         recorder = _Recorder(bindings)
         kept = {name: value for name, value in kwargs.items() if name not in _STORAGE or value is False}
         given = recorder.template(args), {name: recorder.template(value) for name, value in kept.items()}
@@ -121,19 +121,19 @@ class SourceCall:
 
 
 _WRONG_GRADIENTS: Final = ("aten.as_strided_scatter.default",)
-"""Operators whose gradients PyTorch gives to the wrong elements; other operators come back in their place."""
+"""Operators whose gradients PyTorch assigns to the wrong elements. They are written by other operators."""
 _STORAGE: Final = ("layout", "pin_memory", "memory_format")
-"""Arguments that say how a tensor is stored, which is left to PyTorch where they say something."""
+"""Arguments for the storage of a tensor, which are left to PyTorch if they are set."""
 
 
 class Here(Enum):
-    """The device that the program runs on, whatever that of the model was."""
+    """The device on which the program runs, which may differ from the model's."""
 
     DEVICE = auto()
 
 
 class _Recorder:
-    """Puts slots in place of what was there before the call, so that no weight is kept alive by it."""
+    """Replaces values from before the call by slots, so that the record keeps no weight alive."""
 
     def __init__(self, bindings: Sequence[Binding]) -> None:
         self._aliases: Final = {binding.var: binding.value for binding in bindings if is_alias(binding)}
@@ -160,7 +160,7 @@ class _Recorder:
         return found
 
     def _meant(self, expr: Expr) -> Expr:
-        """The value that an alias of the call's stands for."""
+        """The value that an alias inside the call stands for."""
         while isinstance(expr, Var) and expr in self._aliases:
             expr = self._aliases[expr]
         return expr
@@ -194,17 +194,17 @@ class _Recorder:
 
 
 def is_alias(binding: Binding) -> bool:
-    """True if a binding computes nothing: its value can stand in its variable's place."""
+    """True if a binding computes nothing, so that its value can replace its variable."""
     return not isinstance(binding, MatchCast) and isinstance(
         binding.value, Var | Constant | ShapeExpr | PrimValue | Tuple
     )
 
 
 class FoundCall:
-    """A `SourceCall` found again in a program, as far as its results were given to `add`.
+    """A `SourceCall` that was found in a program, as far as its results were given to `add`.
 
-    ``definitions`` are the bindings of the program. ``members`` are the variables that its steps are bound to.
-    ``weights`` keeps the constants that were arranged as the call had them, so that calls with one weight share it.
+    ``definitions`` are the bindings of the program. ``members`` are the variables to which its steps are bound.
+    ``weights`` holds constants in the layout that calls need, so that calls with the same weight share it.
     """
 
     def __init__(self, call: SourceCall, definitions: Mapping[Var, Binding], weights: dict[Any, Constant]) -> None:
@@ -220,13 +220,13 @@ class FoundCall:
 
     @property
     def members(self) -> list[Var]:
-        """The variables that the steps are bound to."""
+        """The variables to which the steps are bound."""
         return [leaf for leaf in self._steps.values() if isinstance(leaf, Var)] + self._casts
 
     def add(self, step: int, var: Var) -> bool:
-        """True if ``var`` is bound to what that step gives, for operands that agree with all that was added before.
+        """True if ``var`` is bound to the result of ``step``, with operands that agree with everything added before.
 
-        What is not is not added. Cost: linear in the steps that were not seen before.
+        Otherwise nothing is added. Cost: linear in the steps that are new.
         """
         before = self.slots.copy(), self.sizes.copy(), self._steps.copy(), self._equal.copy(), self._types.copy()
         pending: list[tuple[Pattern, Expr]] = [(Inner(step), var)]
@@ -237,9 +237,9 @@ class FoundCall:
         return True
 
     def add_casts(self, variables: Sequence[Var], results: Sequence[Var]) -> None:
-        """Count those of ``variables`` as members that only say sizes which the types of ``results`` say too.
+        """Add ``variables`` as members if they only define sizes that the types of ``results`` define as well.
 
-        No step reads them: what was read of the call says the sizes before it has the results, as `bincount` does.
+        No step reads such a variable: a call like `bincount` is read so that it defines sizes before its results.
         """
         told = {size for var in results for size in type_symvars(var.ty)}
         known = set(self.members)
@@ -249,7 +249,7 @@ class FoundCall:
                 self._casts.append(var)
 
     def supply(self, index: int, leaf: Expr) -> bool:
-        """Take ``leaf`` for an operand that no step reads; False where it has another type."""
+        """Use ``leaf`` as an operand that no step reads; False if it has another type."""
         return self._unify(Slot(index), leaf, [])
 
     def is_whole(self) -> bool:
@@ -261,9 +261,9 @@ class FoundCall:
         return all(slot.index in self.slots for slot in _slots_in([self.call.args, *self.call.kwargs.values()]))
 
     def _sizes_agree(self) -> bool:
-        """True if there are sizes with which all types are those of the program; they are known then.
+        """True if there are sizes for which all types equal those of the program; they are known then.
 
-        What one type says of a size, another may need. A size that no type tells by itself is taken to be itself.
+        A size from one type may be needed by another. A size that no type determines is taken to be itself.
         """
         pending: list[tuple[Type, Type]] = self._types
         while pending:
@@ -288,7 +288,7 @@ class FoundCall:
         return True
 
     def dim(self, dim: Dim) -> Dim:
-        """A size among the arguments of the call as it is in the program."""
+        """A size in the arguments of the call, in terms of the program."""
         return substitute(dim, self.sizes)
 
     def _unify(self, pattern: Pattern, leaf: Expr, pending: list[tuple[Pattern, Expr]]) -> bool:
@@ -319,7 +319,7 @@ class FoundCall:
         step = self.call.steps[index]
         binding = self._definitions.get(leaf) if isinstance(leaf, Var) else None
         if step.head is None and not isinstance(binding, MatchCast):
-            # Tidying leaves out checks of what is known.
+            # Cleaning up removes checks of known facts.
             if bind_type(step.ty, leaf.ty, self.sizes) is None and self.sizes.keys() >= set(type_symvars(step.ty)):
                 return False
             pending.append((step.operands[0], leaf))
@@ -338,7 +338,7 @@ class FoundCall:
         return True
 
     def _operands_of(self, step: BindingForm, binding: Binding) -> Sequence[Expr] | None:
-        """The operands of a binding of the form of ``step``; None for another one."""
+        """The operands of a binding of the same form as ``step``; None for other bindings."""
         value = binding.value
         if isinstance(binding, MatchCast):
             return (value,) if step.head is None else None
@@ -349,7 +349,7 @@ class FoundCall:
         return None
 
     def _changes_nothing(self, step: BindingForm) -> bool:
-        """True if a step gives its operand as it is, so that rewriting may have left it out."""
+        """True if a step returns its operand unchanged, so that a rewrite may have removed it."""
         name = step.head.name if isinstance(step.head, Op) else ""
         if name == "relax.permute_dims":
             axes = None if step.attrs is None else step.attrs.get("axes")
@@ -360,7 +360,7 @@ class FoundCall:
         return isinstance(given, Inner) and self.call.steps[given.step].ty == step.ty
 
     def _is_folded(self, index: int, leaf: Expr) -> bool:
-        """True if ``leaf`` is the constant that folding makes of a step without operands from outside of the call."""
+        """True if ``leaf`` is the constant that folding makes of a step without operands from outside the call."""
         step = self.call.steps[index]
         if not isinstance(leaf, Constant) or leaf.data.name is not None or leaf.ty != step.ty:
             return False
@@ -368,7 +368,7 @@ class FoundCall:
         return folded is not None and folded.data.numpy().tobytes() == leaf.data.numpy().tobytes()
 
     def _folded(self, index: int) -> Constant | None:
-        """The constant that a step and those that it reads compute; None where they read anything else."""
+        """The constant that a step and the steps that it reads compute; None if they read anything else."""
         needed, pending = {index}, [index]
         while pending:
             for pattern in _parts_of(self.call.steps[pending.pop()].operands):
@@ -392,7 +392,7 @@ class FoundCall:
             return None
 
     def _weight_before(self, step: BindingForm, leaf: Expr) -> tuple[Constant] | None:
-        """The constant that a step would turn into the constant ``leaf``, which folding made of it; None if unknown."""
+        """The constant from which a step makes the constant ``leaf``, if folding replaced the step; None if unknown."""
         if not isinstance(leaf, Constant) or leaf.data.name is not None or leaf.ty != step.ty:
             return None
         given = step.operands[0] if step.operands else None
@@ -435,11 +435,11 @@ def _is_same(known: Expr, leaf: Expr) -> bool:
 
 
 _OF_ONE_TYPE: Final = ("relax.reshape", "relax.astype", "relax.broadcast_to")
-"""Operators that give their operand as it is where that has the type of the result already."""
+"""Operators that return their operand unchanged if it already has the type of the result."""
 
 
 def _parts_of(operands: Iterable[Pattern]) -> Iterator[Pattern]:
-    """The operands of a step, those in tuples included."""
+    """The operands of a step, including those in tuples."""
     pending = list(operands)
     while pending:
         pattern = pending.pop()
@@ -450,7 +450,7 @@ def _parts_of(operands: Iterable[Pattern]) -> Iterator[Pattern]:
 
 
 def _with_values(pattern: Pattern, values: Mapping[int, Var]) -> Expr:
-    """An operand with a variable for each step that it is the value of."""
+    """An operand with a variable in place of each step."""
     if isinstance(pattern, tuple):
         return Tuple([_with_values(part, values) for part in pattern])
     if isinstance(pattern, Inner):

@@ -1,4 +1,4 @@
-"""An exported program in its own terms: how often each ATen operator occurs, and whether there are more than before."""
+"""The facts of an exported program: the count of each ATen operator, and a comparison of these counts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .nodes import all_nodes, is_operator, is_transform
 
 
 def torch_facts(program: ExportedProgram) -> SourceFacts:
-    """The facts of an exported program; branches are counted. Cost: linear."""
+    """The facts of an exported program. Nodes in branches are counted. Cost: linear."""
     counts = Counter(_name(node.target) for node in all_nodes(program.graph_module) if node.op == "call_function")
     return SourceFacts("PyTorch", {"torch": torch.__version__}, counts)
 
 
 def has_more_operators(before: Any, after: Any, most: float = 1.0) -> bool:
-    """True if ``after``, a program or its file, calls more than ``most`` times the operators that ``before`` does.
+    """True if ``after``, a program or its file, calls more than ``most`` times as many operators as ``before``.
 
-    False unless both are programs. Branches are counted, and so is what opens, closes and passes a level of
-    `torch.vmap` or of a derivative, which runs as operators do. A region of `torch.no_grad` counts once for each of
-    its results, which are detached in its place. Cost: linear; a file is read, but for its weights.
+    False unless both are programs. Nodes in branches are counted, and so are nodes that open, close and pass a level of
+    `torch.vmap` or of a derivative, which run like operators. A region of `torch.no_grad` counts once for each of its
+    results, which are detached in its place. Cost: linear; a file is read, except its weights.
     """
     programs = before, load_exported(after) if isinstance(after, Path) else after
     if not all(isinstance(program, ExportedProgram) for program in programs):
@@ -43,6 +43,6 @@ def _count(node: torch.fx.Node) -> int:
 
 
 def _name(target: object) -> str:
-    """``aten.linear.default`` of an operator, ``add`` of a Python function over sizes."""
+    """``aten.linear.default`` for an operator, ``add`` for a Python function of sizes."""
     text = str(target)
     return getattr(target, "__name__", text) if text.startswith("<") else text

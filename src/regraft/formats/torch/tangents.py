@@ -1,4 +1,4 @@
-"""Derivatives that PyTorch wrote out: what a weight that does not change adds to them is no number, and goes."""
+"""Derivatives that PyTorch wrote out: terms of constant weights, which are zero, are removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINEAR: Final = {
     _ATEN.neg.default,
     _ATEN._to_copy.default,
 }
-"""Operators that give zeros where one of their operands is zeros."""
+"""Operators whose result is zeros if one of their operands is zeros."""
 
 
 def is_zeros(node: torch.fx.Node) -> bool:
@@ -29,9 +29,9 @@ def is_zeros(node: torch.fx.Node) -> bool:
 
 
 def drop_zero_tangents(module: torch.fx.GraphModule) -> None:
-    """Leave out of ``module`` the sums with derivatives of 0, which PyTorch itself never computes. Cost: linear.
+    """Remove from ``module`` the sums with zero derivatives, which PyTorch itself never computes. Cost: linear.
 
-    It must be a program whose zeros all stand for such derivatives.
+    All zeros in the program must stand for such derivatives.
     """
     zeros: set[torch.fx.Node] = set()
     for node in list(module.graph.nodes):
@@ -48,6 +48,6 @@ def drop_zero_tangents(module: torch.fx.GraphModule) -> None:
 
 
 def _kind(node: Any) -> tuple[Any, ...] | None:
-    """The shape and the dtype of what a node gives; None of what is no tensor."""
+    """The shape and the dtype of a node's result; None if it is no tensor."""
     value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
     return (value.shape, value.dtype) if isinstance(value, torch.Tensor) else None

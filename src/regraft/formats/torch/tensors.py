@@ -1,7 +1,7 @@
-"""PyTorch tensors and NumPy arrays over the same memory, and the names of dtypes in both worlds.
+"""PyTorch tensors and NumPy arrays over the same memory, and the names of dtypes in both libraries.
 
-Nothing is copied where both libraries can see the same bits; the floats that NumPy lacks go through ``ml_dtypes``.
-Knows dtypes only.
+Nothing is copied if both libraries can read the same bits. Floats that NumPy lacks go through ``ml_dtypes``. Knows
+dtypes only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...ir.dtypes import DTYPES, SUB_BYTE, numpy_dtype
 from ..errors import ConvertError
 
 _TORCH_DTYPES: Final[dict[str, torch.dtype]] = {
-    name: found  # PyTorch packs the others, where it has their names at all; here an element has a byte
+    name: found  # PyTorch packs the others, if it has them; here each element takes a byte
     for name in DTYPES
     if name not in SUB_BYTE and isinstance(found := getattr(torch, name, None), torch.dtype)
 }
@@ -29,7 +29,7 @@ PARTS: Final = {"complex64": "float32", "complex128": "float64"}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """The Relax name of a PyTorch dtype; raises `ConvertError` for quantized and other exotic ones."""
+    """The Relax name of a PyTorch dtype; raises `ConvertError` for quantized and other unsupported dtypes."""
     name = _NAMES.get(dtype)
     if name is None:
         kinds = PARTS if dtype.is_complex else _NAMES.values()
@@ -41,7 +41,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """The PyTorch dtype of a Relax name; raises `ConvertError` for those that PyTorch lacks."""
+    """The PyTorch dtype of a Relax name; raises `ConvertError` for a dtype that PyTorch lacks."""
     found = _TORCH_DTYPES.get(name)
     if found is None:
         raise ConvertError(f"PyTorch has no dtype {name}; convert the tensor first, with R.astype")
@@ -49,22 +49,22 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def said(size: Any) -> Any:
-    """A size of a traced tensor as an expression, which compares without a guess about what it may be."""
+    """A size of a traced tensor as an int or an expression, which can be compared without a guard."""
     return size if isinstance(size, int) else size.node.expr
 
 
 def have_one_shape(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """True if two traced tensors have the same shape, whatever a run makes of their sizes."""
+    """True if two traced tensors have the same shape for all values of their symbolic sizes."""
     return [*map(said, first.shape)] == [*map(said, second.shape)]
 
 
 def default_device() -> torch.device:
-    """The device of new tensors of PyTorch, read from an empty tensor: its own function for that cannot be compiled."""
+    """PyTorch's device for new tensors. It is read from an empty tensor while compiling, because that compiles."""
     return torch.empty(0).device if torch.compiler.is_dynamo_compiling() else torch.get_default_device()
 
 
 def to_numpy(tensor: torch.Tensor, what: str) -> np.ndarray:
-    """``tensor`` as an array over the same memory; from another device, or with lazy conjugation, a copy.
+    """``tensor`` as an array over the same memory; a copy if it is on another device or has lazy conjugation.
 
     Raises `ConvertError`, which names ``what``, for a tensor without plain elements (sparse, quantized, meta).
     """
@@ -80,14 +80,14 @@ def to_numpy(tensor: torch.Tensor, what: str) -> np.ndarray:
     if scalar is None:
         return plain.numpy()
     bits = _BITS[np.dtype(scalar).itemsize]
-    # A view of another dtype keeps strides only when the element sizes agree, which they do here.
+    # A view of another dtype keeps strides only if the element sizes are equal, which they are here.
     return plain.view(bits).numpy().view(scalar)
 
 
 def from_numpy(array: np.ndarray, name: str) -> torch.Tensor:
-    """``array``, of the dtype of that Relax name, as a tensor over the same memory: not to be written into.
+    """``array``, of the dtype of that Relax name, as a tensor over the same memory, which must not be written.
 
-    A copy is made where PyTorch cannot take the memory as it is: negative strides, another byte order.
+    It is a copy if PyTorch cannot use the memory as it is: negative strides, another byte order.
     """
     dtype = torch_dtype(name)
     if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
@@ -95,14 +95,14 @@ def from_numpy(array: np.ndarray, name: str) -> torch.Tensor:
     is_foreign = array.dtype.type.__module__ == ml_dtypes.__name__
     plain = array.view("u1" if array.itemsize == 1 else "i2") if is_foreign else array
     if not plain.flags.writeable:
-        # PyTorch has no read-only tensors and warns about each; whoever gets the tensor promises not to write.
+        # PyTorch has no read-only tensors and warns about each; users of the tensor must not write to it.
         plain = np.asarray(_Memory(plain))
     tensor = torch.from_numpy(plain)  # pyright: ignore[reportUnknownMemberType]
     return tensor.view(dtype) if is_foreign else tensor
 
 
 class _Memory:
-    """The memory of an array under the array interface, declared writeable; keeps the array alive."""
+    """The memory of an array in the array interface, declared writeable; keeps the array alive."""
 
     __slots__ = ("__array_interface__", "_array")
     __array_interface__: dict[str, Any]

@@ -1,7 +1,7 @@
-"""Tensors that PyTorch's tracer made of numbers in the model's code, as ``y[:, 0] = 0`` does.
+"""Tensors that PyTorch's tracer made of numbers in the model's code, as for ``y[:, 0] = 0``.
 
-One that the body of a branch, a loop or a region makes is kept in the body's own module. PyTorch cannot make such a
-body functional; a tensor that the body is given is no different from any other. One without axes is a number again.
+A tensor made in the body of a branch, a loop or a region is stored in the body's own module. PyTorch cannot make such
+a body functional, so the tensor becomes an operand of the body. A tensor without axes is read as a number again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MADE: Final = re.compile(rf"(.*\.)?(lifted_tensor_|_tensor_constant|{_NAME}_)\d
 
 
 def traced_number(value: Any) -> Any:
-    """The number that a tensor of the model was made of; ``value`` as it is where that is no such tensor."""
+    """The number of which the tracer made a tensor of the model; ``value`` itself if it is no such tensor."""
     if isinstance(value, ComplexPair):
         real, imag = traced_number(value.real), traced_number(value.imag)
         return value if isinstance(real, Expr) or isinstance(imag, Expr) else complex(real, imag)
@@ -50,7 +50,7 @@ def with_constants_outside(program: ExportedProgram) -> ExportedProgram:
             )
     module = copy.deepcopy(program.graph_module)
     for node, source in zip(module.graph.nodes, program.graph.nodes, strict=True):
-        node.name = source.name  # a copy has other names where these are words of Python's own
+        node.name = source.name  # a copy renames nodes with the names of Python keywords
     _give_bodies(module)
     specs: list[InputSpec] = []
     held = dict(program.constants)
@@ -75,7 +75,7 @@ def rebuilt(
     state: dict[str, Any] | None = None,
     constants: dict[str, Any] | None = None,
 ) -> ExportedProgram:
-    """``program`` with ``module`` as its graph, and other parts where they are given."""
+    """``program`` with ``module`` as its graph, and with the other given parts."""
     return ExportedProgram(
         root=module,
         graph=module.graph,
@@ -90,7 +90,7 @@ def rebuilt(
 
 
 def _give_bodies(module: GraphModule) -> None:
-    """Let ``module`` hold the constants of the bodies in it, and give them to each call of these."""
+    """Move the constants of bodies in ``module`` to ``module``, and pass them to each call of these bodies."""
     for call in list(module.graph.nodes):
         bodies = [body for operand in call.all_input_nodes if (body := _body(module, operand)) is not None]
         for body in bodies:
@@ -108,13 +108,13 @@ def _give_bodies(module: GraphModule) -> None:
 
 
 def _body(module: GraphModule, node: Node) -> GraphModule | None:
-    """The body that ``node`` names; None for another node."""
+    """The body that ``node`` names; None for other nodes."""
     found = _held(module, node)
     return found if isinstance(found, GraphModule) else None
 
 
 def _constants(module: GraphModule) -> list[Node]:
-    """The nodes that name a tensor that ``module`` holds."""
+    """The nodes that name a tensor held by ``module``."""
     return [node for node in module.graph.nodes if isinstance(_held(module, node), torch.Tensor)]
 
 
@@ -123,7 +123,7 @@ def _held(module: GraphModule, node: Node) -> Any:
 
 
 def _last_placeholder(body: GraphModule, like: Node) -> Node:
-    """One more input of ``body``, after all others, for the value of ``like``."""
+    """Add a last input to ``body``, for the value of ``like``."""
     inputs = [node for node in body.graph.nodes if node.op == "placeholder"]
     place = body.graph.inserting_after(inputs[-1]) if inputs else body.graph.inserting_before(None)
     with place:
@@ -132,13 +132,13 @@ def _last_placeholder(body: GraphModule, like: Node) -> Node:
 
 def _placeholder(module: GraphModule, like: Node) -> Node:
     made = module.graph.placeholder(f"c_{_NAME}")
-    made.target = made.name  # the name of the argument, which is to be its own
+    made.target = made.name  # the name of the argument must be the node's own
     made.meta = like.meta.copy()
     return made
 
 
 def _taken(module: GraphModule, node: Node, instead: Node) -> torch.Tensor:
-    """The tensor that ``node`` names, which ``module`` holds no more: its readers read ``instead``."""
+    """Remove the tensor that ``node`` names from ``module``; its readers read ``instead``. Returns the tensor."""
     name = str(node.target)
     tensor = getattr(module, name)
     readers = [each for each in module.graph.nodes if each.op == "get_attr" and each.target == node.target]
@@ -150,7 +150,7 @@ def _taken(module: GraphModule, node: Node, instead: Node) -> torch.Tensor:
 
 
 def _append(call: Node, operand: Node) -> None:
-    """Make ``operand`` the last one of ``call``: of its list of what the bodies capture, where it has one."""
+    """Make ``operand`` the last operand of ``call``, or of its list of captured values if it has one."""
     captured = call.args[-1]
     if isinstance(captured, list | tuple):
         call.args = (*call.args[:-1], type(captured)([*captured, operand]))

@@ -20,21 +20,21 @@ _OPEN: Final = frozenset(
         *("nn.conv1d", "nn.conv2d", "nn.conv3d", "zeros"),
     )
 )
-"""The forms of `linear`, convolutions, attention and the like on which the passes of a level work, and the empty
-results that PyTorch's own batch norm has beside the first. An operator of several bindings is kept whole where it has
-others, or more than `_MOST_STEPS`. One of a few that reads a size from its data is open too, such as the rows that a
-mask selects: two of the same values are one only where their steps are seen.
+"""The operators, of `linear`, convolutions, attention and similar calls, on which the passes of a level work, and the
+zeros that PyTorch's own batch norm returns besides its first result. An operator of several bindings is kept whole if
+it has any others, or more than `_MOST_STEPS`. An operator of a few bindings that reads a size from its data, such as
+the rows that a mask selects, is not kept whole: two of the same values are merged only if their steps are visible.
 """
 
 
 _ARRANGEMENTS: Final = frozenset({"relax.reshape", "relax.permute_dims", "relax.strided_slice"})
-"""Several of these in a row are one that PyTorch has a name for, such as `channel_shuffle` and `unfold`."""
+"""Several of these in a row are one operator of PyTorch, such as `channel_shuffle` or `unfold`."""
 
 
 def whole_calls_of(kept: Collection[SourceCall] = (), *, only_these: bool = False) -> WholeOf:
-    """A function that gives for a binding the call of PyTorch that it is a step of, where that is kept whole.
+    """A function from a binding to the call of PyTorch that it is a step of; None if that is not kept whole.
 
-    Those in ``kept`` are, and unless ``only_these`` says so, all others without an equivalent here.
+    Kept whole are the calls in ``kept`` and, unless ``only_these`` is set, all others without an equivalent here.
     """
 
     def whole_of(binding: Binding) -> Whole | None:

@@ -1,4 +1,4 @@
-"""The handlers of ATen operators, by family. Importing this room fills the table of handlers."""
+"""The handlers of ATen operators, by family. Importing this package fills the table of handlers."""
 
 from . import attention as attention
 from . import backward as backward

@@ -14,7 +14,7 @@ from ..context import Context, cast, converts_by_name, dtype_of, expanded, rank,
 
 
 def _four_axes(x: Expr) -> Expr:
-    """``x`` with exactly two axes before the sequence: the batches folded into one, heads last of them."""
+    """``x`` with exactly two axes before the sequence: the batch axes folded into one, and the heads."""
     *lead, length, size = shape_of(x)
     if len(lead) == 2:
         return x
@@ -22,7 +22,7 @@ def _four_axes(x: Expr) -> Expr:
 
 
 def _bias_of(context: Context, mask: Expr, query: Expr) -> Expr:
-    """The mask as something to add to the scores, over four axes whose last two are full."""
+    """The mask as a summand of the scores, with four axes."""
     dtype = dtype_of(query)
     if dtype_of(mask) == "bool":
         mask = R.where(mask, const(0.0, dtype), const(float("-inf"), dtype))
@@ -61,13 +61,13 @@ def _attention(context: Context, given: Any) -> Expr:
 
 
 def _full_scores(bias: Expr, key: Expr) -> Expr:
-    """``bias`` with the axis of keys at full size: the operator broadcasts all axes but that one."""
+    """``bias`` with its axis of keys at full size: the operator broadcasts all other axes."""
     *lead, keys = shape_of(bias)
     return expanded(bias, [*lead, shape_of(key)[1]]) if keys == 1 else bias
 
 
 def _same_batch(query: Expr, key: Expr, value: Expr, enable_gqa: bool) -> tuple[Expr, Expr, Expr]:
-    """Operands whose batches are the same, and whose heads are, but for groups that PyTorch was asked to share."""
+    """The operands with equal batches, and with equal heads, except if PyTorch shares them by groups."""
     shapes = [shape_of(x) for x in (query, key, value)]
     batch = next((shape[0] for shape in shapes if shape[0] != 1), shapes[0][0])
     heads = shapes[0][1] if enable_gqa else next((shape[1] for shape in shapes if shape[1] != 1), shapes[0][1])

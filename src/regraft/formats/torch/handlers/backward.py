@@ -1,4 +1,4 @@
-"""Handlers of the operators of ATen's core set that are adjoints of others, as graphs of training have them."""
+"""Handlers of the operators of ATen's core set that are adjoints of others, as in graphs for training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .scattering import put_at_places
 
 
 def _adjoints(forward: Expr, adjoint: Expr) -> Sequence[Expr | None]:
-    """The shares of the operands of a call in ``adjoint``, for operators whose gradient needs no output."""
+    """The adjoints of the operands of a call, for ``adjoint`` of its result and a gradient that needs no output."""
     assert isinstance(forward, Call)
     assert isinstance(forward.op, Op)
     assert forward.op.gradient is not None
@@ -23,7 +23,7 @@ def _adjoints(forward: Expr, adjoint: Expr) -> Sequence[Expr | None]:
 
 
 def _where(mask: Sequence[bool], *results: Expr | None) -> tuple[Expr | None, ...]:
-    """The results that are asked for."""
+    """The results that ``mask`` asks for; None for the others."""
     return tuple([result if wanted else None for wanted, result in zip(mask, results, strict=True)])
 
 
@@ -50,7 +50,7 @@ def _layer_norm_backward(context: Context, given: Any) -> tuple[Expr | None, ...
 
 
 def _through_statistics(scaled: Expr, normal: Expr, rstd: Expr, axes: Sequence[int]) -> Expr:
-    """The adjoint of ``(x - mean) * rstd`` with mean and deviation taken over ``axes`` (Ba et al., 2016)."""
+    """The adjoint of ``(x - mean) * rstd``, with mean and deviation over ``axes`` (Ba et al., 2016)."""
     average = R.mean(scaled, axis=list(axes), keepdims=True)
     along = R.mean(scaled * normal, axis=list(axes), keepdims=True)
     return rstd * (scaled - average - normal * along)

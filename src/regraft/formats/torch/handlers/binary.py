@@ -1,6 +1,6 @@
 """Handlers of ATen's arithmetic, comparisons and logic on two tensors, or a tensor and a number.
 
-PyTorch promotes operands of different dtypes; the operators here do not, so each operand is converted first.
+PyTorch promotes operands of different dtypes. The operators here do not, so each operand is cast first.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def _compared(function: Callable[..., Expr], context: Context, x: TorchOperand, 
 
 
 def _logical(function: Callable[..., Expr], _context: Context, x: Expr, other: Expr) -> Expr:
-    """Logic on whether elements are not zero."""
+    """Logic on elements as booleans: true if they are not zero."""
     return function(cast(x, "bool"), cast(other, "bool"))
 
 
 def _extreme(function: Callable[..., Expr], context: Context, x: Expr, other: Expr) -> Expr:
-    """The greater or smaller of two that leaves out NaN."""
+    """The maximum or minimum of two operands, which ignores NaN."""
     left, right = context.promoted(x, other)
     if not is_float(dtype_of(left)):
         return function(left, right)
@@ -57,7 +57,7 @@ _FAMILIES: Final[list[tuple[Callable[..., Expr], dict[str, Callable[..., Expr]],
     (_extreme, {"fmax": R.maximum, "fmin": R.minimum}, ("",)),
     (_logical, {"logical_and": R.logical_and, "logical_or": R.logical_or, "logical_xor": R.logical_xor}, ("",)),
 ]
-"""A kind of handler, its operators with the functions that they are, and the overloads that each of them has."""
+"""A kind of handler, its operators with the functions for them, and the overloads of each operator."""
 for _handler, _functions, _overloads in _FAMILIES:
     for _name, _function in _functions.items():
         converts(*[_name + overload for overload in _overloads])(partial(_handler, _function))
@@ -143,7 +143,7 @@ def _masked_fill(context: Context, x: Expr, mask: Expr, value: TorchOperand) -> 
 @converts_by_name("hardtanh")
 def _hardtanh(context: Context, given: Any) -> Expr:
     if (given.min_val, given.max_val) == (0.0, 6.0) and is_float(dtype_of(given.self)):
-        return R.nn.relu6(given.self)  # without gradient at the limits, as PyTorch has it
+        return R.nn.relu6(given.self)  # without gradient at the limits, as in PyTorch
     return _between(context, given.self, given.min_val, given.max_val)
 
 

@@ -69,7 +69,7 @@ def _filled(context: Context, *_shape: Any, **_how: Any) -> ComplexPair:
     "scatter.value",
 )  # fmt: skip
 def _with_number(context: Context, x: Any, *operands: Any, **how: Any) -> ComplexPair:
-    """An operator that takes a number last: each part of the tensor takes that part of the number."""
+    """An operator whose last operand is a number: each part of the tensor gets the same part of the number."""
     ordinary, (*others, number) = HANDLERS[str(context.node.target)], operands
     number = traced_number(number)
     real, imag = (number, 0) if isinstance(number, Expr) else (number.real, number.imag)
@@ -87,7 +87,7 @@ def _copied(context: Context, x: ComplexPair, src: Any, *_how: Any) -> ComplexPa
 
 @converts_complex("pad", "constant_pad_nd")
 def _pad(context: Context, x: ComplexPair, pad: Sequence[Any], *how: Any) -> ComplexPair:
-    # A real number to pad with has no imaginary part.
+    # A real fill value has no imaginary part.
     ordinary, mode = HANDLERS[str(context.node.target)], how[:1] if context.operator() == "pad" else ()
     return ComplexPair(ordinary(context, x.real, pad, *how), ordinary(context, x.imag, pad, *mode))
 
@@ -101,11 +101,11 @@ def _converted(context: Context, x: Expr | ComplexPair, *_how: Any, **_more: Any
 # --- arithmetic
 
 _MOST_FACTORS: Final = 3
-"""The most complex tensors that `einsum` multiplies: n of them are 2ⁿ products of real ones."""
+"""The most complex tensors that `einsum` multiplies: the product of n is 2ⁿ products of real tensors."""
 
 
 def _parts(context: Context, x: Any) -> tuple[Expr, Expr | None]:
-    """Real and imaginary part of a tensor or number, in the dtype of the result; None for no imaginary part."""
+    """The real and the imaginary part of a tensor or number, in the dtype of the result; None for no imaginary part."""
     dtype = context.output_dtype()
     if isinstance(x, ComplexPair):
         return cast(x.real, dtype), cast(x.imag, dtype)
@@ -115,7 +115,7 @@ def _parts(context: Context, x: Any) -> tuple[Expr, Expr | None]:
 
 
 def _paired(real: Expr, imag: Expr | None) -> ComplexPair:
-    """The pair of `_parts`."""
+    """The pair of the parts from `_parts`; a missing imaginary part is zeros."""
     return ComplexPair(real, R.zeros(shape_of(real), dtype_of(real)) if imag is None else imag)
 
 
@@ -125,7 +125,7 @@ def _conjugate(context: Context, x: ComplexPair) -> ComplexPair:
 
 
 def _multiplied(function: Callable[[Expr, Expr], Expr], first: Any, second: Any) -> tuple[Expr, Expr]:
-    """The product of two pairs, of which one may lack its imaginary part, by a product of real tensors."""
+    """The product of two pairs, one of which may lack its imaginary part, by a product of real tensors."""
     (a, b), (c, d) = first, second
     if d is None:
         return function(a, c), function(b, c)
@@ -147,7 +147,7 @@ def _einsum(context: Context, equation: str, tensors: Sequence[Any], path: objec
     if len(tensors) > _MOST_FACTORS:
         context.unsupported(f"einsum of {len(tensors)} complex tensors; take {_MOST_FACTORS} at a time")
     parts = [[part for part in _parts(context, x) if part is not None] for x in tensors]
-    # Each product of parts is real or imaginary, and negative where two or three of its factors are imaginary.
+    # Each product of parts is real or imaginary, and negative if two or three of its factors are imaginary.
     sides: list[Expr | None] = [None, None]
     for places in product(*[range(len(sides)) for sides in parts]):
         term = R.einsum([sides[place] for sides, place in zip(parts, places, strict=True)], equation.replace(" ", ""))

@@ -1,4 +1,4 @@
-"""Handlers of ATen operators whose results are as long as their data says: repeats, distinct values, counts."""
+"""Handlers of ATen operators whose result sizes depend on data: repeats, distinct values, counts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def _repeat_places(context: Context, repeats: Expr, *, output_size: Dim | None =
 
 
 def _places(context: Context, repeats: Expr, size: Dim, known_size: Dim | None) -> Expr:
-    """The place of each row of ``repeats`` as often as it says there, ``size`` places in all.
+    """The index of each row of ``repeats``, repeated so many times; ``size`` indices in all.
 
-    Each row adds 1 where its repeats begin, so that the sum up to a place counts the rows that began before it.
+    Each row adds 1 where its repeats begin, so the sum up to an index is the number of rows that began before it.
     """
     counts = context.emit(cast(repeats, "int64"))
     ends = context.emit(R.cumsum(counts, axis=0))
@@ -46,7 +46,7 @@ def _unique(
 ) -> tuple[Expr, Expr, Expr]:
     shape = shape_of(x)
     if is_float(dtype_of(x)):
-        # Neighbours are compared, not the set of values: each NaN is one of its own, as in PyTorch.
+        # Neighbours are compared, not a set of values: each NaN is a distinct value, as in PyTorch.
         flat = context.emit(R.flatten(x) if rank(x) else R.reshape(x, [1]))
         order = context.emit(R.argsort(flat, axis=0, dtype="int64"))
         values, groups, counts = _runs(context, context.emit(R.take(flat, order, axis=0)))
@@ -74,7 +74,7 @@ def _chosen(
 
 
 def _runs(context: Context, line: Expr) -> tuple[Expr, Expr, Expr]:
-    """The first value of each run of equal neighbours, the number of the run that each is in, and the runs' lengths."""
+    """The first value of each run of equal neighbours, the run number of each element, and the lengths of the runs."""
     size = shape_of(line)[0]
     if size == 0:
         return line, R.zeros([0], "int64"), R.zeros([0], "int64")

@@ -1,4 +1,4 @@
-"""Handlers of ATen's constructors of tensors, and of the operators that only promise something."""
+"""Handlers of ATen's constructors of tensors, and of operators that only assert or mark something."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _made(context: Context, value: float) -> Expr:
 @converts("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones")
 @converts("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
 def _constant(context: Context, *_like: Any, **_how: Any) -> Expr:
-    # What an empty tensor holds is anything; zeros are the same in every run.
+    # The content of an empty tensor is undefined; zeros are the same in every run.
     return _made(context, 1 if "ones" in context.operator() else 0)
 
 
@@ -88,7 +88,7 @@ def _hamming_window(
     return R.hamming_window(count, periodic, alpha, beta, context.output_dtype())
 
 
-# --- promises and markers
+# --- assertions and markers
 
 
 @converts("dropout", "native_dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout")

@@ -1,8 +1,8 @@
-"""Handlers of ATen's Fourier transforms, which are between pairs of real tensors here.
+"""Handlers of ATen's Fourier transforms, which work on pairs of real tensors here.
 
-A transform of a short axis is a product with the matrix of its cosines and sines, which is the fastest there; that of a
-longer one, or of one whose size is symbolic, is the operator for it. PyTorch takes its transforms by name, such as
-`rfft2`, apart into those that are here.
+The transform of a short axis is a product with the matrix of its cosines and sines, which is the fastest for it. The
+transform of a longer axis, or of a symbolic size, is the operator for it. PyTorch decomposes its named transforms, such
+as `rfft2`, into those that are handled here.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def _stft(context: Context, given: Any) -> Any:
 
 
 def _waves(rows: int, columns: int, size: int, dtype: str, weights: Any = 1.0) -> tuple[Expr, Expr]:
-    """Cosines and sines of the angles 2π·row·column / size, each row with its weight.
+    """Cosines and sines of the angles 2π·row·column / size, each row times its weight.
 
-    Those of right angles are whole numbers, and no zero is negative: the angle of a real number depends on it.
+    Values at multiples of a right angle are exact, and no zero is negative: the angle of a real number depends on it.
     """
     turns = np.outer(np.arange(rows), np.arange(columns)) % size
     quarters = 4 * turns / size
@@ -63,18 +63,18 @@ def _waves(rows: int, columns: int, size: int, dtype: str, weights: Any = 1.0) -
 
 
 def _known_short(size: Dim) -> int | None:
-    """The size of an axis that a product with a matrix transforms; None for any other."""
+    """The size of an axis if it is transformed by a product with a matrix; else None."""
     return size if isinstance(size, int) and size <= _MOST_MULTIPLIED else None
 
 
 def _operator(x: ComplexPair | Expr, axis: int, *, length: int | None = None, **how: bool) -> Expr:
-    """The operator for the transform, with real and imaginary part on the last axis, before and behind."""
+    """The operator for the transform. Its operand and its result have the real and imaginary part on the last axis."""
     parts = R.stack([x.real, x.imag], axis=rank(x.real)) if isinstance(x, ComplexPair) else R.expand_dims(x, axis=-1)
     return R.signal.dft(parts, length, axis, **how)
 
 
 def _parted(context: Context, found: Expr, factor: Dim) -> ComplexPair:
-    """The parts of a transform, times what the operator has divided by and PyTorch has not."""
+    """The parts of a transform times ``factor``, by which the operator divides and PyTorch does not."""
     last, found = rank(found) - 1, context.emit(found)
     parts = [R.take(found, const(part, "int64"), axis=last) for part in (0, 1)]
     times = float(factor) if isinstance(factor, int) else context.scalar(factor, dtype_of(found))
@@ -95,7 +95,7 @@ def _transformed(context: Context, x: ComplexPair, axis: int, forward: bool) -> 
 
 
 def _scale(context: Context, counts: Sequence[Dim], normalization: int, dtype: str) -> _Factor:
-    """The meaning of PyTorch's numbers for a normalization: nothing, 1/√n, 1/n."""
+    """The factor for PyTorch's number of a normalization: 1, 1/√n or 1/n."""
     count = dim_product(counts)
     if normalization == 0:
         return 1.0
@@ -124,7 +124,7 @@ def _complex_transform(
 
 
 def _is_real(context: Context, x: ComplexPair) -> bool:
-    """True if PyTorch made complex numbers of real ones to transform them."""
+    """True if PyTorch made complex numbers of real ones in order to transform them."""
     value = context.builder.lookup_binding(x.imag) if isinstance(x.imag, Var) else x.imag
     return is_call_of(value, "relax.zeros")
 
@@ -165,17 +165,17 @@ def _transform_to_real(
     size, rows = _known_short(last_dim_size), shape_of(x.real)[last]
     if size is None or not isinstance(rows, int):
         return _scaled(_long_to_real(context, x, last, last_dim_size), factor)
-    # Each frequency stands for its negative one as well, but for the first, and the last where the size is even.
+    # Each frequency also counts for its negative, except the first, and the last if the size is even.
     weights = np.where((np.arange(rows) == 0) | (2 * np.arange(rows) == size), 1.0, 2.0)[:, None]
     cosines, sines = _waves(rows, size, size, dtype_of(x.real), weights)
     return _scaled(matmul_along(x.real, last, cosines) - matmul_along(x.imag, last, sines), factor)
 
 
 def _long_to_real(context: Context, x: ComplexPair, axis: int, size: Dim) -> Expr:
-    """The real signal of ``size`` numbers by the operator, not divided by anything."""
+    """The real signal of ``size`` numbers by the operator, without normalization."""
     if isinstance(size, int):
         return _scaled(R.squeeze(_operator(x, axis, length=size, inverse=True, onesided=True), axis=-1), float(size))
-    # The other half of the spectrum is the first one turned over, of which only the real part of the signal is left.
+    # The other half of the spectrum is the first one reversed and conjugated; only the real part of the signal stays.
     places = R.subtract(context.scalar(size, "int64"), R.arange(shape_of(x.real)[axis], size, dtype="int64"))
     rest = ComplexPair(*[R.take(part, places, axis=axis) for part in (x.real, R.negative(x.imag))])
     sides = [(x.real, rest.real), (x.imag, rest.imag)]

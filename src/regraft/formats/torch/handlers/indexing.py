@@ -12,7 +12,7 @@ from ....ir.types import TensorType
 from ..context import Context, axis_of, cast, converts, converts_by_name, dtype_of, expanded, permuted, rank, shape_of
 
 _END: Final = 2**63 - 1
-"""PyTorch's end of a slice without one."""
+"""PyTorch's end of a slice that has none."""
 
 
 def _bounds(x: Expr, axis: int, start: Dim | None, end: Dim | None) -> tuple[Dim, Dim]:
@@ -122,9 +122,9 @@ def _index(context: Context, x: Expr, indices: Sequence[Expr | None]) -> Expr:
 
 
 def indexed_axes(context: Context, x: Expr, indices: Sequence[Expr | None]) -> tuple[list[Expr], list[int], int]:
-    """The indices, all axes of ``x`` with the indexed ones first, and the number of others that stand before these.
+    """The indices, all axes of ``x`` with the indexed axes first, and the number of other axes before these.
 
-    Indices that stand side by side leave their axes in place; others come first, as in NumPy.
+    Adjacent indices leave their axes in place; otherwise the indexed axes come first, as in NumPy.
     """
     listed = _without_masks(context, indices)
     places = [axis for axis, index in enumerate(listed) if index is not None]
@@ -134,7 +134,7 @@ def indexed_axes(context: Context, x: Expr, indices: Sequence[Expr | None]) -> t
 
 
 def _without_masks(context: Context, indices: Sequence[Expr | None]) -> list[Expr | None]:
-    """The indices with each mask replaced by the places where it is true."""
+    """The indices, with each mask replaced by the indices of its true elements."""
     listed: list[Expr | None] = []
     for index in indices:
         if index is None or dtype_of(index) not in ("bool", "uint8"):

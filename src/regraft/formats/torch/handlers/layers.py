@@ -31,7 +31,7 @@ def _same_padding(size: int, step: int) -> tuple[int, int]:
 
 
 def convolved(given: Any, bias: Expr | None, transposed: bool, output_padding: int | Sequence[int] = 0) -> Expr:
-    """A convolution, or a transposed one, with PyTorch's arguments as they are ``given``."""
+    """A convolution, or a transposed one, with PyTorch's arguments in ``given``."""
     weight, padding, count = given.weight, given.padding, rank(given.weight) - 2
     steps = each_axis(given.dilation, count)
     if isinstance(padding, str):
@@ -69,18 +69,18 @@ def _convolution(context: Context, given: Any) -> Expr:
 
 
 def _or_filled(value: Expr | None, x: Expr, shape: Sequence[Dim], fill: int) -> Expr:
-    """A weight of a normalization in the dtype of ``x``; ones or zeros where it is missing."""
+    """A weight of a normalization in the dtype of ``x``; ones or zeros if it is missing."""
     dtype = dtype_of(x)
     return (R.ones if fill else R.zeros)(shape, dtype) if value is None else cast(value, dtype)
 
 
 def _last_axes(x: Expr, shape: Sequence[Dim]) -> list[int]:
-    """The axes that a normalization of ``shape`` is over."""
+    """The axes of a normalization over ``shape``."""
     return list(range(rank(x) - len(shape), rank(x)))
 
 
 def _attributes(given: Any, **attributes: Any) -> dict[str, Any]:
-    """The attributes of a normalization; what is missing is switched off."""
+    """The attributes of a normalization; a missing weight or bias is switched off."""
     scale, center = given.weight is not None, given.bias is not None
     return {**attributes, "epsilon": given.eps, "scale": scale, "center": center}
 
@@ -99,7 +99,7 @@ def _native_layer_norm(context: Context, given: Any) -> tuple[Expr, Expr, Expr]:
 
 
 def _statistics(context: Context, x: Expr, axes: Sequence[int], eps: float) -> list[Expr]:
-    """The mean over ``axes`` and 1 / deviation, which are the second and the third result."""
+    """The mean over ``axes`` and the reciprocal of the deviation, which are the second and the third result."""
     wide = cast(x, "float32") if dtype_of(x) in HALF else x
     mean = R.mean(wide, axis=list(axes), keepdims=True)
     spread = R.rsqrt(R.variance(wide, axis=list(axes), keepdims=True) + eps)
@@ -111,7 +111,7 @@ def _rms_norm(
     context: Context, x: Expr, normalized_shape: Sequence[Dim], weight: Expr | None = None, eps: float | None = None
 ) -> Expr:
     gamma = _or_filled(weight, x, normalized_shape, 1)
-    if eps is None:  # PyTorch takes the machine epsilon of the dtype that it computes in.
+    if eps is None:  # PyTorch uses the machine epsilon of the dtype in which it computes.
         eps = torch.finfo(torch.float32 if dtype_of(x) in HALF else torch_dtype(dtype_of(x))).eps
     return R.nn.rms_norm(x, gamma, axes=_last_axes(x, normalized_shape), epsilon=eps)
 
@@ -122,7 +122,7 @@ def _scale_and_shift(given: Any, shape: Sequence[Dim]) -> tuple[Expr, Expr]:
 
 
 def _over_channels(function: Callable[..., Expr], given: Any, **attributes: Any) -> Expr:
-    """A normalization over the axes behind the channels."""
+    """A normalization over the axes after the channels."""
     x, axes = given.input, list(range(2, rank(given.input)))
     weights = _scale_and_shift(given, shape_of(x)[1:2])
     return function(x, *weights, **_attributes(given, channel_axis=1, axes=axes, **attributes))
@@ -154,7 +154,7 @@ def _refuse_running(context: Context, given: Any) -> None:
 
 
 def _batch_normalized(context: Context, given: Any, *, training: bool) -> tuple[Expr, Expr, Expr]:
-    """Normalized data and, after training, the new moving statistics, whose variance is the unbiased one."""
+    """The normalized data and, for training, the new moving statistics, with the unbiased variance."""
     x, running_var = given.input, getattr(given, "running_var", None)
     channels = shape_of(x)[1:2]
     mean = _or_filled(getattr(given, "running_mean", None), x, channels, 0)
@@ -214,7 +214,7 @@ def _pad(context: Context, given: Any) -> Expr:
     if not any(known):
         return x
     if mode == "circular" and min(known) < 0:
-        # What is cut off comes first, and only what is left goes around.
+        # The ends are cut off first, and only what is left is wrapped around.
         axes = [axis for axis in range(rank(x)) if min(known[2 * axis : 2 * axis + 2]) < 0]
         starts = [max(-known[2 * axis], 0) for axis in axes]
         stops = [shape_of(x)[axis] - max(-known[2 * axis + 1], 0) for axis in axes]
@@ -223,7 +223,7 @@ def _pad(context: Context, given: Any) -> Expr:
 
 
 def _padded_by_sizes(context: Context, x: Expr, widths: Sequence[Dim], mode: str, value: float) -> Expr:
-    """``x`` with padding of which some widths are symbolic."""
+    """``x`` with padding, some of whose widths are symbolic."""
     number = const(value, dtype_of(x))
     for axis in range(rank(x)):
         before, after = widths[2 * axis : 2 * axis + 2]
@@ -259,7 +259,7 @@ def _columns(given: Any) -> dict[str, Any]:
 # --- losses
 
 _REDUCTIONS: Final = ("none", "mean", "sum")
-"""By the numbers that ATen has for them."""
+"""The reductions by ATen's numbers for them."""
 
 
 @converts("nll_loss", "nll_loss_nd", "nll_loss2d")

@@ -1,4 +1,4 @@
-"""Handlers of ATen's products of matrices; `linear` takes Relax's form: permute_dims, matmul, add."""
+"""Handlers of ATen's matrix products. `linear` has Relax's form: permute_dims, matmul, add."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _addmm(context: Context, given: Any) -> Expr:
     start, left, right = [value for value in arguments_of(given).values() if isinstance(value, Expr)]
     product = R.matmul(left, right)
     product = _scaled(R.sum(product, axis=0) if context.operator() == "addbmm" else product, given.alpha)
-    # With beta = 0 the first operand plays no part, NaN included.
+    # With beta = 0 the first operand is ignored, even if it is NaN.
     return product if given.beta == 0 else R.add(product, _scaled(start, given.beta))
 
 
@@ -69,7 +69,7 @@ def _cdist(context: Context, x1: Expr, x2: Expr, p: float = 2.0, compute_mode: i
 
 
 def _distance(rows: Expr, columns: Expr, p: float) -> Expr:
-    """The p-norm of the differences, over the last axis."""
+    """The p-norm of the differences along the last axis."""
     distance = R.abs(R.subtract(rows, columns))
     if p == 1:
         return R.sum(distance, axis=-1)

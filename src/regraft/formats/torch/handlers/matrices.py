@@ -1,7 +1,7 @@
 """Handlers of ATen's factorizations of small matrices: determinants, inverses, solutions and Cholesky factors.
 
-Engines have no operators for these. A matrix of a few rows is eliminated row by row, with the greatest element of a
-column as its pivot, as LAPACK does; what is larger stays PyTorch's own operator.
+Engines have no operators for these. A matrix of a few rows is eliminated row by row, with the largest element of a
+column as its pivot, as in LAPACK. A larger matrix keeps PyTorch's own operator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ....op.primitive.manipulate import transposed
 from ..context import Context, converts, converts_by_name, dtype_of, like, rank, shape_of
 
 _MOST_ROWS: Final = 8
-"""The rows of the largest matrix that is written out, a dozen operators for each."""
+"""The most rows of a matrix that is written out, with a dozen operators for each row."""
 
 
 def _rows(context: Context, matrix: Expr) -> int:
@@ -35,7 +35,7 @@ def _part(x: Expr, axis: int, first: int, last: int) -> Expr:
 
 
 class _Pivot(NamedTuple):
-    """The divisor of one step of an elimination, and its row among those that are left."""
+    """The pivot of one step of an elimination: its value, its place, its row, and a mask of its row."""
 
     value: Expr
     place: Expr
@@ -44,7 +44,7 @@ class _Pivot(NamedTuple):
 
 
 def _pivot(context: Context, left: Expr, first: int) -> _Pivot:
-    """The pivot of column ``first`` of ``left``, whose last rows have no pivot yet: ``first`` and those after it."""
+    """The pivot of column ``first`` of ``left``, among the rows from ``first`` on, which have no pivot yet."""
     count = shape_of(left)[-2]
     assert isinstance(count, int)
     column = _part(_part(left, -1, first, first + 1), -2, first, count)
@@ -55,7 +55,7 @@ def _pivot(context: Context, left: Expr, first: int) -> _Pivot:
 
 
 def _pivots(context: Context, matrix: Expr) -> tuple[list[Expr], list[Expr]]:
-    """The pivots of a matrix in order, and for each the number 1, or -1 where it changes places with another row."""
+    """The pivots of a matrix in order, and a sign for each: -1 if its row is swapped with another, else 1."""
     pivots: list[Expr] = []
     signs: list[Expr] = []
     left = context.emit(matrix)
@@ -67,7 +67,7 @@ def _pivots(context: Context, matrix: Expr) -> tuple[list[Expr], list[Expr]]:
         signs.append(context.emit(R.where(moves, one, like(matrix, -1.0))))
         if size == 1:
             break
-        # The first row takes the place of the pivot's.
+        # The first row moves to the place of the pivot's row.
         moved = context.emit(_part(R.where(found.is_own, _part(left, -2, 0, 1), left), -2, 1, size))
         divisor = R.where(R.equal(found.value, like(matrix, 0.0)), one, found.value)
         taken = R.multiply(R.divide(_part(moved, -1, 0, 1), divisor), found.row)
@@ -105,7 +105,7 @@ def _log_determinant(context: Context, matrix: Expr) -> Expr:
 
 
 def _solved(context: Context, matrix: Expr, right: Expr) -> tuple[Expr, list[Expr]]:
-    """``X`` of ``matrix @ X = right``, and the pivots: of both side by side, each row is taken from all others."""
+    """``X`` of ``matrix @ X = right``, and the pivots, by Gauss-Jordan elimination of both matrices side by side."""
     count = _rows(context, matrix)
     if shape_of(matrix)[:-2] != shape_of(right)[:-2]:
         context.unsupported("the solution for a batch of another shape than the matrices have")
@@ -178,7 +178,7 @@ def _cholesky(context: Context, matrix: Expr, upper: bool = False) -> Expr:
 
 
 def _with_gradient_of_both(matrix: Expr) -> Expr:
-    """``matrix``, of which one triangle is read, so that its adjoint is symmetric, as PyTorch's is."""
+    """``matrix`` for an operator that reads one triangle, such that its adjoint is symmetric, as in PyTorch."""
     turned = transposed(matrix)
     nothing = R.subtract(R.subtract(turned, R.grad.no_grad(turned)), R.subtract(matrix, R.grad.no_grad(matrix)))
     return R.add(matrix, R.multiply(nothing, like(matrix, 0.5)))
@@ -200,7 +200,7 @@ def _cholesky_solve(context: Context, right: Expr, factor: Expr, upper: bool = F
 
 
 def _substituted(context: Context, matrix: Expr, right: Expr, *, upper: bool, of_ones: bool = False) -> Expr:
-    """``X`` of ``matrix @ X = right``, one row after another; the other triangle of ``matrix`` plays no part."""
+    """``X`` of ``matrix @ X = right``, row by row; the other triangle of ``matrix`` is ignored."""
     count = _rows(context, matrix)
     found: dict[int, Expr] = {}
     for step in reversed(range(count)) if upper else range(count):

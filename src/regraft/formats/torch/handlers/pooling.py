@@ -1,4 +1,4 @@
-"""Handlers of ATen's pooling, with the places of maxima where a model asks for them."""
+"""Handlers of ATen's pooling, with the indices of maxima if a model uses them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _ADAPTIVE: Final[list[Callable[..., Expr]]] = [
 
 
 def _spatial_axes(context: Context) -> int:
-    """The number of axes that a layer works along: the digit in its name."""
+    """The number of axes along which a layer works: the digit in its name."""
     return next(int(letter) for letter in context.operator() if letter.isdigit())
 
 
 def _strides(stride: Any, kernel: Sequence[int]) -> Sequence[int]:
-    """The steps of a window, one for each axis; those of PyTorch are its size unless they are given."""
+    """The strides of a window, one for each axis. PyTorch's default is the size of the window."""
     return kernel if stride in (None, []) else each_axis(stride, len(kernel))
 
 
@@ -42,7 +42,7 @@ def _pooled(context: Context, functions: Sequence[Callable[..., Expr]], given: A
     kernel, widths = each_axis(given.kernel_size, count), each_axis(given.padding, count)
     steps = _strides(given.stride, kernel)
     if given.ceil_mode and all(step == 1 for step in attributes.get("dilation", ())):
-        # A window that reaches past both ends holds what there is.
+        # A window that reaches past both ends holds the whole axis.
         sizes = shape_of(given.self)[-count:]
         kernel = [
             min(k, size + 2 * width) if isinstance(size, int) else k
@@ -123,7 +123,7 @@ def _adaptive_max_pool(context: Context, x: Expr, output_size: Sequence[Dim]) ->
 
 
 def _known(context: Context, shape: Sequence[Dim], count: int) -> list[int]:
-    """The last sizes of a shape, as numbers."""
+    """The last ``count`` sizes of a shape, as numbers."""
     sizes: list[int] = []
     for size in shape[-count:]:
         if not isinstance(size, int):
@@ -133,14 +133,14 @@ def _known(context: Context, shape: Sequence[Dim], count: int) -> list[int]:
 
 
 def _adaptive_windows(have: int, want: int) -> np.ndarray:
-    """The places of each window, of -1 where a window is shorter than the longest."""
+    """The indices of the elements of each window, padded with -1 to the longest window."""
     starts, stops = np.arange(want) * have // want, -(-np.arange(1, want + 1) * have // want)
     places = starts[:, None] + np.arange(int((stops - starts).max()))[None, :]
     return np.where(places < stops[:, None], places, -1)
 
 
 def _greatest(context: Context, x: Expr, lines: Sequence[Line]) -> tuple[Expr, Expr]:
-    """The greatest element of each window, and its place among the elements of all spatial axes in order."""
+    """The maximum of each window, and its index in all spatial axes, flattened in row-major order."""
     found = greatest_in_windows(x, lines, context.emit)
     return R.reshape(found[0], context.output_shape()), R.reshape(found[1], context.output_shape())
 

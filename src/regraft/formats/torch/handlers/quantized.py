@@ -1,4 +1,4 @@
-"""Handlers of PyTorch's quantized programs: operators of PT2E, those of training for it, products of whole numbers.
+"""Handlers of PyTorch's quantized programs: operators of PT2E, of quantization-aware training, and integer products.
 
 They follow ``torch.ao.quantization.fx._decomposed``. PyTorch multiplies by the reciprocal of a scale, in float32.
 """
@@ -37,7 +37,7 @@ def _number(value: Expr | float, dtype: str) -> Expr:
 
 
 def _along(x: Expr, parameter: Expr, axis: int) -> Expr:
-    """``parameter``, one number for each of ``axis``, as something to be combined with ``x``."""
+    """``parameter``, one number for each index of ``axis``, in a shape that broadcasts to ``x``."""
     count = rank(x)
     return R.expand_dims(parameter, axis=[other for other in range(count) if other != axis_of(axis, count)])
 
@@ -49,7 +49,7 @@ def _rounded(given: Any, scale: Expr, zero_point: Expr) -> Expr:
 
 
 def _limited(places: Expr, given: Any) -> Expr:
-    """``places`` between the limits that the call gives, as numbers or as tensors, in its dtype."""
+    """``places`` clipped to the limits of the call, which are numbers or tensors, in its dtype."""
     if isinstance(given.quant_min, Expr):
         limits = _number(given.quant_min, "float32"), _number(given.quant_max, "float32")
         return cast(R.minimum(R.maximum(places, limits[0]), limits[1]), dtype_name(given.dtype))
@@ -90,7 +90,7 @@ def _dequantize_channel(context: Context, given: Any) -> Expr:
 
 
 def _places_of_zero(x: Expr, factor: Expr, zeros: Expr | None) -> Expr:
-    """``zeros``, whole numbers, in the dtype of ``x``; zeros for each of ``factor`` where there are none."""
+    """``zeros``, integers, in the dtype of ``x``; by default a 0 for each element of ``factor``."""
     return R.zeros_like(factor, dtype=dtype_of(x)) if zeros is None else cast(zeros, dtype_of(x))
 
 
@@ -98,7 +98,7 @@ def _places_of_zero(x: Expr, factor: Expr, zeros: Expr | None) -> Expr:
 
 
 def _in_groups(x: Expr, parameter: Expr) -> Expr:
-    """``parameter``, one number for each group of a row of the matrix ``x``, by row and group."""
+    """``parameter``, one number for each group of a row of the matrix ``x``, as (rows, groups)."""
     return R.reshape(parameter, [shape_of(x)[0], -1])
 
 
@@ -125,7 +125,7 @@ def _choose_by_row(context: Context, x: Expr, dtype: Any) -> tuple[Expr, Expr]:
     largest = R.max(R.abs(x), axis=[-1], keepdims=True)
     wide = "float32" if dtype_of(x) == "float16" else dtype_of(x)
     scale = R.maximum(cast(largest, wide), const(1e-5, wide)) / const(127.0, wide)
-    # PyTorch says float64 and int64 of them, though it gives others.
+    # PyTorch states float64 and int64 for them, although it returns other dtypes.
     return cast(scale, "float64"), R.zeros_like(largest, dtype="int64")
 
 
@@ -182,7 +182,7 @@ def _choose_symmetric(context: Context, x: Expr, qmin: int, qmax: int, eps: floa
 
 
 def _range(context: Context, x: Expr) -> tuple[Expr, Expr]:
-    """The least and the greatest element, with 0 between them."""
+    """The smallest and the largest element, extended to include 0."""
     zero = const(0.0, "float32")
     least = R.minimum(cast(R.min(x), "float32"), zero)
     greatest = R.maximum(cast(R.max(x), "float32"), zero)

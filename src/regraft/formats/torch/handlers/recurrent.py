@@ -1,6 +1,6 @@
-"""Handlers of ATen's recurrent layers: each layer of a stack stays one operator, of both directions.
+"""Handlers of ATen's recurrent layers. Each layer of a stack stays one operator, with both directions.
 
-PyTorch keeps the gates of one weight in another order than ONNX, whose order the operators here have.
+PyTorch has the gates of a weight in another order than ONNX. The operators here have the order of ONNX.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..loops import looped
 
 
 class _TorchCell(NamedTuple):
-    """An operator, and where its gates stand in PyTorch's weights."""
+    """An operator, and the order of its gates in PyTorch's weights."""
 
     operator: Callable[..., Expr]
     gates: tuple[int, ...]
@@ -57,7 +57,7 @@ def _recurrent(context: Context, given: Any) -> tuple[Expr, ...]:
 def _layer(
     context: Context, cell: _TorchCell, x: Expr, params: Sequence[Sequence[Expr]], first: Sequence[Expr]
 ) -> tuple[Expr, list[Expr]]:
-    """The results of one layer at each step, both directions side by side, and its last states."""
+    """The results of one layer at each step, with both directions side by side, and its last states."""
     weights = [_both([_ordered(context, of_way[place], cell.gates) for of_way in params]) for place in (0, 1)]
     bias: Expr = Tuple([])
     if len(params[0]) > 2:
@@ -73,9 +73,9 @@ def _layer(
 def _projected_layer(
     context: Context, _cell: _TorchCell, x: Expr, params: Sequence[Sequence[Expr]], first: Sequence[Expr]
 ) -> tuple[Expr, list[Expr]]:
-    """The same for an LSTM whose hidden state is a projection of what its cells give: a loop for each direction.
+    """The same for an LSTM with a projection from its cells to the hidden state, as one loop for each direction.
 
-    No engine has such a layer. The products of all steps' inputs are one product before the loop.
+    No engine has such a layer. The products of the inputs of all steps are one product before the loop.
     """
     steps: list[Expr] = []
     ends: list[list[Expr]] = [[], []]
@@ -105,7 +105,7 @@ def _projected_layer(
 
 @converts_by_name("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
 def _one_step(context: Context, given: Any) -> Expr | tuple[Expr, ...]:
-    """A cell is a layer of one step."""
+    """A cell, as a layer of one step."""
     cell = _CELLS[context.operator().removesuffix("_cell")]
     states = [given.hx] if isinstance(given.hx, Expr) else list(given.hx)
     params = [given.w_ih, given.w_hh]
@@ -118,7 +118,7 @@ def _one_step(context: Context, given: Any) -> Expr | tuple[Expr, ...]:
 
 
 def _ordered(context: Context, weight: Expr, gates: Sequence[int]) -> Expr:
-    """The rows of a weight, gate by gate, in another order of gates."""
+    """The rows of a weight with its gates in the order ``gates``."""
     if len(gates) == 1:
         return weight
     parts = context.emit(R.split(weight, len(gates), axis=0))
@@ -126,5 +126,5 @@ def _ordered(context: Context, weight: Expr, gates: Sequence[int]) -> Expr:
 
 
 def _both(values: Sequence[Expr]) -> Expr:
-    """The values of all directions, along a new first axis."""
+    """The values of all directions, stacked along a new first axis."""
     return R.stack(list(values), axis=0) if len(values) > 1 else R.expand_dims(values[0], axis=0)

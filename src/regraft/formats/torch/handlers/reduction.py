@@ -26,7 +26,7 @@ def _fold(function: Callable[..., Expr], x: Expr, axes: Axes, keepdim: bool) -> 
 def _folded(
     function: Callable[..., Expr], context: Context, x: Expr, dim: Axes = None, keepdim: bool = False, **_dtype: Any
 ) -> Expr:
-    """A fold in the dtype of the result."""
+    """A reduction in the dtype of the result."""
     return _fold(function, cast(x, context.output_dtype()), dim, keepdim)
 
 
@@ -73,13 +73,13 @@ def _var_mean(context: Context, given: Any) -> tuple[Expr, Expr]:
 
 
 def _correction(given: Any) -> tuple[Axes, float, bool]:
-    """The axes, what is taken off the count, and whether axes are kept, out of the overloads' arguments."""
+    """The axes, the correction of the count, and keepdim, from the arguments of any overload."""
     correction = given.correction if hasattr(given, "correction") else int(given.unbiased)
     return getattr(given, "dim", None), 1 if correction is None else correction, getattr(given, "keepdim", False)
 
 
 def _corrected_variance(context: Context, x: Expr, dim: Axes, correction: float, keepdim: bool) -> Expr:
-    """The variance over ``count - correction``, for PyTorch divides by that and ours by the count."""
+    """The variance divided by ``count - correction`` as in PyTorch; the operator here divides by the count."""
     if not correction:
         return _fold(R.variance, x, dim, keepdim) if rank(x) else R.zeros_like(x)
     count: Dim = dim_product([shape_of(x)[axis] for axis in axes_of(dim, rank(x))])
@@ -125,9 +125,9 @@ def _scanned(
     size: int,
     joined: Callable[[Sequence[Expr], Sequence[Expr]], Sequence[Expr]],
 ) -> list[Expr]:
-    """Tensors with each element along an axis joined with all before it.
+    """Tensors in which each element along an axis is joined with all elements before it.
 
-    Each knows of as many before it as it reaches, which doubles (Hillis and Steele, 1986).
+    Each element covers as many elements as ``reach``, which doubles in each round (Hillis and Steele, 1986).
     """
     found, reach = [context.emit(part) for part in parts], 1
     while reach < size:
@@ -218,7 +218,7 @@ def _median_along(context: Context, x: Expr, dim: int, keepdim: bool = False) ->
 
 
 _NEAREST: Final[dict[str, Callable[[float], float]]] = {"lower": math.floor, "higher": math.ceil, "nearest": round}
-"""The place that is taken where a quantile lies between two elements, by the name of PyTorch's choice."""
+"""The rounding for a quantile between two elements, by the name of PyTorch's interpolation."""
 
 
 @converts_by_name("quantile.scalar")
@@ -234,7 +234,7 @@ def _quantile(context: Context, given: Any) -> Expr:
     def element(place: float) -> Expr:
         return R.take(ordered, const(int(place), "int64"), axis=axis)
 
-    # PyTorch computes the place in the dtype of the elements, and goes from the nearer of both neighbours.
+    # PyTorch computes the position in the dtype of the elements, and interpolates from the nearer neighbour.
     place = numpy_dtype(dtype_of(x)).type(given.q) * numpy_dtype(dtype_of(x)).type(size - 1)
     below, part = math.floor(place), float(place - np.floor(place))
     if given.interpolation == "midpoint":
@@ -264,7 +264,7 @@ def _searchsorted(context: Context, given: Any) -> Expr:
     right = given.right or given.side == "right"
     if rank(ordered) == 1:
         return R.bucketize(values, places, out_int32=given.out_int32, right=right)
-    # Each row has a sequence of its own: the place is how many of it stand before the value.
+    # Each row has its own sequence: the index is the number of its elements that come before the value.
     before = (R.less_equal if right else R.less)(R.expand_dims(places, axis=-2), R.expand_dims(values, axis=-1))
     return R.sum(cast(before, context.output_dtype()), axis=-1)
 
@@ -277,7 +277,7 @@ def _histogram(context: Context, x: Expr, bins: int = 100, min: float = 0, max: 
     flat = context.emit(R.flatten(x))
     inside = R.logical_and(R.greater_equal(flat, float(min)), R.less_equal(flat, float(max)))
     place = R.floor((flat - float(min)) * (bins / (max - min)))
-    # The last bin holds its upper edge as well, and what lies outside goes to a bin behind.
+    # The last bin includes its upper edge. Elements outside of the range go to an extra bin.
     place = R.where(inside, R.clip(place, 0, bins - 1), R.full_like(flat, const(float(bins), dtype)))
     start = R.zeros([bins + 1], dtype)
     counts = R.index_put(start, [cast(place, "int64")], R.ones_like(flat), accumulate=True)
@@ -298,7 +298,7 @@ def _item(context: Context, x: Expr) -> Any:
     value = context.node.meta.get("val")
     scalar = R.reshape(x, []) if rank(x) else x
     if isinstance(value, SymFloat):
-        return context.emit(R.grad.no_grad(scalar))  # a number of Python's carries no gradient
+        return context.emit(R.grad.no_grad(scalar))  # a Python number carries no gradient
     if not isinstance(value, SymInt) or context.sizes.may_be_negative(value):
         return context.emit(scalar)
     size = context.sizes.dim(value)

@@ -31,7 +31,7 @@ def _resized(
     how: dict[str, Any] = {"method": method, "rounding_method": rounding}
     how["coordinate_transformation_mode"] = coordinates
     if count == 1:
-        # A line is an image of height 1, whose height stays.
+        # A line is an image of height 1, which keeps its height.
         wide = R.image.resize2d(R.expand_dims(x, axis=2), [1, sizes[0]], **how)
         return R.squeeze(wide, axis=2)
     function = R.image.resize2d if count == 2 else R.image.resize3d
@@ -39,7 +39,7 @@ def _resized(
 
 
 def _are_ratios(before: Sequence[Dim], after: Sequence[Dim], scales: Sequence[float]) -> bool:
-    """True if factors, which PyTorch uses as they are, are those by which the sizes grow."""
+    """True if the scale factors, which PyTorch uses as they are, equal the ratios of the sizes."""
     return all(
         want == have * scale if isinstance(have, int) else float(scale).is_integer() and want == have * int(scale)
         for have, want, scale in zip(before, after, scales, strict=False)
@@ -47,9 +47,9 @@ def _are_ratios(before: Sequence[Dim], after: Sequence[Dim], scales: Sequence[fl
 
 
 def _weighted(context: Context, x: Expr, align_corners: bool, scales: Sequence[float | None]) -> Expr:
-    """A resize as one product for each axis: for what the operators here do not know, such as antialiasing.
+    """A resize as one product for each axis, for modes that the operators here lack, such as antialiasing.
 
-    The weights are what PyTorch itself gives for unit vectors. Sizes have to be known.
+    The weights are PyTorch's own results for unit vectors. Sizes must be known.
     """
     operator = cast_to("Any", context.node.target)
     function = operator.overloadpacket.default
@@ -58,7 +58,7 @@ def _weighted(context: Context, x: Expr, align_corners: bool, scales: Sequence[f
         have, want = shape_of(x)[2 + axis], context.output_shape()[2 + axis]
         if not isinstance(have, int) or not isinstance(want, int):
             context.unsupported(f"resizing so from size {have} to {want}, which are known at run time only")
-        # The other axis has two elements and keeps them: with one, PyTorch 2.13 mixes up the rows of antialiasing.
+        # Other axes keep a size of 2: with a size of 1, PyTorch 2.13 mixes up the rows of antialiasing.
         line = torch.eye(have, dtype=torch.float64).reshape(1, have, *[have if i == axis else 1 for i in range(count)])
         units = line.expand(1, have, *[have if i == axis else 2 for i in range(count)]).contiguous()
         sizes = [want if i == axis else 2 for i in range(count)]
@@ -72,12 +72,12 @@ def _weighted(context: Context, x: Expr, align_corners: bool, scales: Sequence[f
 
 
 def _image(given: Any) -> Expr:
-    """The image that a call resizes, under the one name or the other."""
+    """The image that a call resizes; overloads have two names for it."""
     return given.self if hasattr(given, "self") else given.input
 
 
 def _scales(given: Any) -> Sequence[float | None]:
-    """The scale factors of a call, which overloads have as one argument or as one for each axis."""
+    """The scale factors of a call; overloads have one argument for all axes or one for each axis."""
     listed: Sequence[float] | None = getattr(given, "scale_factors", None)
     own = [value for name, value in arguments_of(given).items() if name == "scales" or name.startswith("scales_")]
     return listed or own

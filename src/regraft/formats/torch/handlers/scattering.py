@@ -39,7 +39,7 @@ _REDUCTIONS: Final[dict[str, ScatterReduction]] = {
 
 
 def _scattered(context: Context, x: Expr, dim: int, index: Expr, src: Expr, reduction: ScatterReduction) -> Expr:
-    """``x`` with elements of ``src`` put along an axis; ``src`` may be larger than the index, as in PyTorch."""
+    """``x`` with elements of ``src`` scattered along an axis; ``src`` may be larger than the index, as in PyTorch."""
     src = cast(src, dtype_of(x))
     if rank(x) == 0:
         lifted = [R.reshape(operand, [1]) for operand in (x, index, src)]
@@ -76,14 +76,14 @@ def _scatter_reduce(
 
 
 def _neutral(reduce: str, x: Expr) -> Expr:
-    """The start of a reduction where nothing counts that was there before."""
+    """The start value of a reduction that ignores the previous elements."""
     if reduce in ("amax", "amin"):
         return like(x, extreme_of_none(dtype_of(x), greatest=reduce == "amax"))
     return like(x, 1 if reduce == "prod" else 0)
 
 
 def put_at_places(shape: Sequence[Dim], places: Expr, values: Expr, count: int, reduction: ScatterReduction) -> Expr:
-    """Zeros of ``shape`` with ``values`` at ``places``, counted in order along the last ``count`` axes together."""
+    """Zeros of ``shape`` with ``values`` at ``places``, which are indices in the last ``count`` axes, flattened."""
     lead = shape[:-count]
     start = R.zeros([*lead, dim_product(shape[-count:])], dtype_of(values))
     lines = [R.reshape(value, [*lead, -1]) for value in (places, values)]
@@ -133,7 +133,7 @@ def _index_put(
 
 
 def _indexed_first(values: Expr, width: int, rest: int, before: int) -> Expr:
-    """``values``, in which ``before`` axes stand before the ``width`` indexed ones, with the indexed ones first."""
+    """``values`` with its ``width`` indexed axes moved to the front, before the ``before`` axes that precede them."""
     missing = width + rest - rank(values)
     full = R.reshape(values, [*[1] * missing, *shape_of(values)]) if missing > 0 else values
     indexed = range(before, before + width)
@@ -143,7 +143,7 @@ def _indexed_first(values: Expr, width: int, rest: int, before: int) -> Expr:
 # --- bags of embeddings
 
 _MEAN, _MOST = 1, 2
-"""PyTorch's numbers for the modes of a bag, but for 0, the sum."""
+"""PyTorch's numbers for the modes of a bag; 0 is the sum."""
 
 
 @converts_by_name("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag", "embedding_bag.padding_idx")
@@ -166,7 +166,7 @@ def _embedding_bag(context: Context, given: Any) -> tuple[Any, ...]:
     if per_sample_weights is not None:
         rows = rows * R.expand_dims(per_sample_weights, axis=1)
     if mode == _MOST:
-        # What is left out goes to a bag of its own, before the others.
+        # Ignored rows go to an extra bag, before the others.
         target = R.where(R.greater(kept, like(weight, 0)), bag + 1, const(0, dtype_of(bag)))
         target = R.broadcast_to(R.expand_dims(target, axis=1), [count, width])
         start = R.full([bags + 1, width], const(float("-inf"), dtype), dtype)

@@ -1,6 +1,6 @@
 """Handlers of ATen's functions of one tensor: roundings, elementary and activation functions, casts, tests.
 
-Activation functions with an operator of their own stay whole.
+Activation functions that have an operator here stay whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BITS: Final = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
 def is_signed(x: Expr) -> Expr:
-    """True for each element whose sign bit is set, zeros and NaN included."""
+    """True for each element whose sign bit is set, including zeros and NaN."""
     if not is_float(dtype_of(x)):
         return R.less(cast(x, "int8") if is_bool(dtype_of(x)) else x, 0)
     return R.less(R.bitcast(x, _BITS[itemsize(dtype_of(x))]), 0)
@@ -39,7 +39,7 @@ _SAME: Final[dict[str, Callable[[Expr], Expr]]] = {
     **dict.fromkeys(("positive", "alias", "detach", "lift_fresh_copy"), lambda x: x),
     **dict.fromkeys(("conj", "_conj", "_conj_physical", "resolve_conj", "resolve_neg"), lambda x: x),
 }
-"""Functions of the tensors that the overload takes, in their dtype."""
+"""Functions of tensors in their own dtype."""
 
 _ROUNDING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "ceil": R.ceil,
@@ -50,11 +50,11 @@ _ROUNDING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "square": R.square,
     "relu": R.nn.relu,
 }
-"""Functions that keep integers integers; bool goes through as it is where PyTorch allows it."""
+"""Functions that keep integers as integers. Booleans are computed as int8."""
 
 
 def array_function(name: str) -> Callable[..., Expr]:
-    """The function of the array API standard over expressions, as the vocabulary writes it with its operators."""
+    """The function of the array API standard on expressions, in the form that the vocabulary gives it."""
 
     def function(xp: Any, *arrays: Any) -> Any:
         return getattr(xp, name)(*arrays)
@@ -66,7 +66,7 @@ _ELEMENTARY: Final[dict[str, Callable[[Expr], Expr]]] = {
     **{name: getattr(elementary, name) for name in elementary.__all__},
     "special_expit": R.sigmoid,
 }
-"""Functions of floating tensors that are one operator here, which rounds once by itself."""
+"""Functions of floating tensors that are one operator here, which rounds only once."""
 
 _FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "exp2": lambda x: R.exp(x * math.log(2.0)),
@@ -76,11 +76,11 @@ _FLOATING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "log2": array_function("log2"),
     "reciprocal": lambda x: 1.0 / x,
 }
-"""Functions of floating tensors that are several operators here. PyTorch makes integers floats first."""
+"""Functions of floating tensors that are several operators here. PyTorch first converts integers to floats."""
 
 
 def in_wide_floats(function: Callable[..., Expr], *operands: Expr) -> Expr:
-    """``function`` of narrow floats worked out in float32 and rounded once, as PyTorch's kernels do."""
+    """``function`` of narrow floats, computed in float32 and rounded once, as in PyTorch's kernels."""
     dtype = dtype_of(operands[0])
     if dtype not in HALF:
         return function(*operands)
@@ -200,5 +200,5 @@ def _softmax(context: Context, x: Expr, dim: int, dtype_or_half: object = None, 
 @converts("_to_copy", "to.dtype", "to.device", "to.dtype_layout", "to.other", "to.prim_dtype", "type_as")
 @converts("clone", "contiguous")
 def copied(context: Context, x: Expr, *_how: Any, **_more: Any) -> Expr:
-    """``x`` in the dtype of the result, wherever it lies."""
+    """``x`` in the dtype of the result; its device and layout do not matter."""
     return cast(x, context.output_dtype())

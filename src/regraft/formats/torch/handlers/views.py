@@ -1,4 +1,4 @@
-"""Handlers of ATen's changes of shape: views, permutations, joins and cuts. Their results are never aliases here."""
+"""Handlers of ATen's changes of shape: views, permutations, concatenations and splits. Results are never aliases."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _t(context: Context, x: Expr) -> Expr:
 @converts("cat", "concat", "concatenate")
 def _cat(context: Context, tensors: Sequence[Expr], dim: int = 0) -> Expr:
     dtype = context.output_dtype()
-    # PyTorch leaves out tensors of shape (0,), whatever the others are.
+    # PyTorch ignores tensors of shape (0,), whatever the rank of the others.
     full = [x for x in tensors if rank(x) != 1 or shape_of(x)[0] != 0] or list(tensors[:1])
     return cast(full[0], dtype) if len(full) == 1 else R.concat([cast(x, dtype) for x in full], axis=dim)
 
@@ -79,7 +79,7 @@ def _stack(context: Context, tensors: Sequence[Expr], dim: int = 0) -> Expr:
 
 
 def _cut(context: Context, x: Expr, sizes: Sequence[Dim], dim: int) -> tuple[Expr, ...]:
-    """``x`` in pieces of ``sizes`` along an axis."""
+    """``x`` split into pieces of ``sizes`` along an axis."""
     if len(sizes) == 1:
         return (x,)
     parts = context.emit(R.split(x, list(accumulate(sizes[:-1])), axis=dim))
@@ -129,7 +129,7 @@ def _roll(context: Context, x: Expr, shifts: Dim | Sequence[Dim], dims: int | Se
 
 
 def _start_after_roll(amount: Dim, size: Dim) -> Dim | None:
-    """The place of the element that a roll of an axis brings to its start; None where no size is known to be it."""
+    """The index of the element that a roll moves to the start of an axis; None if it is not known for all sizes."""
     if isinstance(amount, int) and isinstance(size, int):
         return -amount % size if size else 0
     if dim_less_equal(amount, size) is True and dim_less_equal(0, amount) is True:
@@ -147,7 +147,7 @@ def _windows(context: Context, x: Expr, dimension: int, size: int, step: int) ->
 
 
 def windows(context: Context, x: Expr, axis: int, count: Dim, size: int, step: Dim) -> Expr:
-    """``x`` with two axes in the place of one: ``count`` windows, and the ``size`` elements of each."""
+    """``x`` with two axes in place of one: ``count`` windows, and the ``size`` elements of each."""
     shape = shape_of(x)
     if size == step:
         is_all = dims_equal(count * size, shape[axis]) is True
@@ -158,7 +158,7 @@ def windows(context: Context, x: Expr, axis: int, count: Dim, size: int, step: D
 
 
 def _every(context: Context, count: Dim, step: Dim, first: Dim = 0) -> Expr:
-    """``count`` places, ``step`` apart."""
+    """``count`` indices from ``first`` on, ``step`` apart."""
     if isinstance(count, int) and isinstance(step, int) and isinstance(first, int):
         return const(np.arange(count) * step + first, "int64")
     places = R.arange(count, dtype="int64")
@@ -223,13 +223,13 @@ def _diagonal(context: Context, x: Expr, offset: int = 0, dim1: int = 0, dim2: i
 
 
 def _diagonal_last(count: int, dim1: int, dim2: int) -> list[int]:
-    """The order of ``count`` axes in which those of a diagonal are the last two."""
+    """The order of ``count`` axes that puts the two axes of a diagonal last."""
     both = [axis_of(dim1, count), axis_of(dim2, count)]
     return [*[axis for axis in range(count) if axis not in both], *both]
 
 
 def _diagonal_places(context: Context, columns: Dim, length: Dim, offset: int) -> Expr:
-    """The places of a diagonal among the elements of a matrix in order."""
+    """The indices of a diagonal in a flattened matrix."""
     return _every(context, length, columns + 1, offset if offset > 0 else -offset * columns)
 
 
@@ -272,7 +272,7 @@ def _as_strided(
 
 
 def _places(context: Context, start: int, sizes: Sequence[Dim], strides: Sequence[Dim]) -> np.ndarray:
-    """The places in memory of the elements of a view by strides."""
+    """The indices in memory of the elements of a view by strides."""
     places = np.full((), start, np.int64)
     for count, step in zip(sizes, strides, strict=True):
         if not isinstance(count, int) or not isinstance(step, int):
@@ -282,7 +282,7 @@ def _places(context: Context, start: int, sizes: Sequence[Dim], strides: Sequenc
 
 
 def _start(context: Context, storage_offset: Any) -> int:
-    """The place of a view by strides, counted from the first element of the tensor that it is taken of."""
+    """The offset of a view by strides from the first element of its base tensor."""
     start = 0 if storage_offset is None else storage_offset - context.start_in_memory(0)
     if not isinstance(start, int) or start < 0:
         context.unsupported(
