@@ -1,6 +1,6 @@
 """The ways to compute a model on this machine: each is an engine, its options, and a pass over the layers.
 
-A candidate also says what it computes in, so that the candidate that is expected to be fastest is tried first.
+A candidate also states its arithmetic, so that the candidate that is expected to be fastest is tried first.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ PassFor: TypeAlias = Callable[[Mapping[str, str], IRModule], Pass]
 class Candidate:
     """A way to compute a model: ``make`` returns the pass that writes its layers, None if the engine does all the work.
 
-    ``rules`` are the engine's rules, which run first. ``forms`` says what the pass computes operators in, by their
-    names, so that the time can be estimated before the pass is made.
+    ``rules`` are the engine's rules, which run first. ``forms`` has the arithmetic of the operators that the pass
+    writes, by their names, so that the time can be estimated before the pass is made.
     """
 
     name: str

@@ -94,7 +94,7 @@ def _pairs(
 
 
 def _rooms(function: Function) -> Mapping[int, Var]:
-    """The parameters that an attention appends rows to, by the position of the result that returns them."""
+    """The parameters that an attention writes new rows to, by the position of the result that returns them."""
     values = {binding.var: binding.value for binding in iter_bindings(function)}
     found: dict[int, Var] = {}
     for result, leaf in enumerate(leaves_of(function.body.body)):

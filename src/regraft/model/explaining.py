@@ -1,8 +1,8 @@
 """The explanation of a model: what a level combines and fuses in it, what it leaves alone, and why.
 
-The reasons come from the passes' own rules while they ran. A place that a rule did not match, but that resembles its
-pattern, is reported with the obstacle: most of the pattern matches, and one part does not. Passes that only tidy up are
-left out: that a permutation moves axes is no news.
+The reasons come from the passes' own rules while they ran. If a rule did not match a place that resembles its pattern,
+the place is reported with the obstacle: most of the pattern matches, and one part does not. Passes that only tidy up,
+for example by moving axes, are left out.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ class Job:
 
     def hand_over(self, verify: Callable[[Model, Model], Verification] | None, reports: list[ReportTo]) -> Any:
         """The verified and reported result: the path of the written file, else a model of the kind that was given."""
-        self._originals = Originals(self.opened)  # frees the memory of what was timed
+        self._originals = Originals(self.opened)  # frees the memory of the timed models
         if self.output is None:
             with self.stages.stage("converting"):
                 result = self._result(None)

@@ -28,7 +28,7 @@ class LayerGroup(NamedTuple):
     layers: Sequence[str]
     error: float
     is_measured: bool = True
-    """False if the error was derived from the error of a larger group and that of its other half."""
+    """False if the error is expected, or derived from the error of a larger group and that of its other half."""
 
     @property
     def share(self) -> float:
@@ -37,7 +37,7 @@ class LayerGroup(NamedTuple):
 
 
 class LayerErrors(NamedTuple):
-    """The errors of layers in few bits, by groups, and the ``work`` of each layer: what it gains in few bits.
+    """The errors of layers in few bits, by groups, and the ``work`` of each layer, which measures its gain in few bits.
 
     A layer's share is its part of the squared error, the same for all layers of a group. Layers go back in the order of
     their shares per unit of work, so that removing error costs as little speed as possible. A layer whose own error

@@ -235,19 +235,21 @@ def fastest_state(
     """The state of a model to keep, None for the original model; and the measurements.
 
     Args:
-        originals: the model as it was.
-        states: what the passes made of it, one after another; the last is the result.
-        hand_over: gives a state the form in which it would be given back, which is what is measured.
-        inputs: what both are run on.
-        bench: where and how long to measure.
+        originals: the original model.
+        states: the results of the passes, one after another; the last is the final result.
+        hand_over: returns a state in the form in which it would be returned to the user, which is the form that is
+            measured.
+        inputs: the inputs that both are run on.
+        bench: the engine and the time for the measurement.
         allowed: the relative difference of values that is allowed in place of the dtype's own.
-        deadline: when it is over, by default after the budget: no state is opened after it, and no turn begins. So all
-            takes the budget, the model's first run, and at most one state that is opened and run twice.
+        deadline: the end of the measurement, by default after the budget: no state is opened after it, and no turn
+            begins. So all of it takes the budget, the model's first run, and at most one state that is opened and run
+            twice.
 
-    What was decided before is not timed again, but its values are held against the model's again. The result is tried
-    first; the others only where it is not faster by more than noise. Raises what the model as it was raises; a state
-    that fails is passed over, with its error in the measurement. Values are those without the overflow of products of
-    bytes that some processors have (`run_exactly`); times are those of the engine as it is.
+    An earlier decision is not timed again, but its values are compared with the model's again. The final result is
+    tried first, and the other states only if it is not faster by more than noise. Raises the errors of the original
+    model; a state that fails is skipped, with its error in the measurement. Values are compared without the overflow of
+    byte products that some processors have (`run_exactly`); times are those of the unchanged engine.
     """
     clock = clock_for(bench.threads, bench.clock)
     deadline = deadline or Deadline(bench.budget)

@@ -94,14 +94,14 @@ def open_model(
 ) -> Model:
     """Read a model.
 
-    ``source`` is a path (of a file, or of a folder as transformers writes it), an `onnx.ModelProto`, an
-    `ExportedProgram`, a `torch.nn.Module` with example inputs, a module or function of regraft.
+    ``source`` is a path (of a file, or of a folder in transformers' form), an `onnx.ModelProto`, an `ExportedProgram`,
+    a `torch.nn.Module` with example inputs, or a module or function of regraft.
 
     ``args``, ``kwargs`` and ``dynamic_shapes`` are for a `torch.nn.Module`, as `from_torch` takes them. ``function``
-    chooses one of a module with several. ``fixed`` gives symbolic sizes numbers, by name. ``pure`` are domains or
-    operators of an ONNX model that nobody has declared and that have no effects. Raises `UsageError` for anything else,
-    `ConvertError` and `ParseError` for what cannot be read, `MissingDependencyError` where PyTorch is not installed.
-    Cost: linear; weights are not read.
+    chooses a function of a module with several. ``fixed`` replaces symbolic sizes by numbers, by name. ``pure`` lists
+    domains or operators of an ONNX model that are not declared and have no effects. Raises `UsageError` for any other
+    source, `ConvertError` and `ParseError` if it cannot be read, and `MissingDependencyError` if PyTorch is needed and
+    not installed. Cost: linear; weights are not read.
     """
     opened = _opened(source, args, kwargs, dynamic_shapes, function, fixed or {}, pure)
     return replace(opened, is_changed=True) if fixed else opened

@@ -1,9 +1,8 @@
-"""The comparison of a model with its rewritten form: both must give the same values, each run in the form that users
-have.
+"""The comparison of a model with its rewritten form: both must give the same values, each run in the user's form of it.
 
-An ONNX model runs on ONNX Runtime and a PyTorch model on PyTorch, without being read by us, so the comparison covers
-reading, rewriting and writing. Our own programs run on the default engine. A model that its framework does not open
-runs, as it was read, on the reference engine.
+An ONNX model runs on ONNX Runtime and a PyTorch model on PyTorch, without being read by regraft, so the comparison
+covers reading, rewriting and writing. Programs of regraft run on the default engine. A model that its framework does
+not open runs, as it was read, on the reference engine.
 """
 
 from __future__ import annotations
@@ -245,9 +244,9 @@ def _run_result(result: Model, *, is_exact: bool, is_opened: bool) -> RunOrigina
 
 
 def written(path: Path, model: Model, module: IRModule) -> Model:
-    """The result ``module`` for ``model``, as it stands in the file ``path``, to be verified.
+    """The result ``module`` for ``model``, stored in the file ``path``, as a model to verify.
 
-    Our own programs may take tuples and shapes, which other formats flatten; they are run as our programs.
+    Programs of regraft may take tuples and shapes, which other formats flatten; they are run as programs.
     """
     form = form_of(path)
     if form == "relax":

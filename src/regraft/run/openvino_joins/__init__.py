@@ -30,23 +30,17 @@ def keep_apart(graph: ir.Graph) -> None:
 
     - A reduction over the first or last of three axes reads a matrix if per-channel numbers follow, and always in a
       graph with quantized values, because OpenVINO moves their scales behind it.
-
     - A max pool before a non-monotonic activation is followed by a pool of single elements.
-
     - A strided convolution of kernel size 1 reads padded elements that were picked before. One with windows in the
       padding alone reads concatenated zeros. Windows of a pool that rounds up are cut off if they begin behind all
       elements.
-
     - In a graph with transposes, reductions keep their axes, which are dropped after them, and a transpose of three
       axes that follows another one permutes four.
-
     - In a graph with attention, Mish that does not follow a convolution is written out in a form that OpenVINO does not
-      recognize, and attention added to a value that is read twice is followed by a pool of single elements.
-
+      recognize, and attention that is part of a value that is read twice is followed by a pool of single elements.
     - Codes of 2 bits, and codes of 4 bits that are converted, get a byte each. Quantizations to 16 bits are written as
       arithmetic. Codes with a scale per row of a product's right operand, or per column of a lookup table, become the
       numbers that they represent, and so does a bias.
-
     - Boxes that must not overlap may overlap by next to nothing.
 
     Cost: linear in the nodes, and in such codes.

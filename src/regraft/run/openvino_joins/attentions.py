@@ -28,7 +28,7 @@ def products_of(node: ir.Node) -> list[ir.Value]:
 
 
 def stand_alone(product: ir.Value) -> None:
-    """Insert a pool of single elements after attention's ``product``, if OpenVINO would fuse it with what follows."""
+    """Insert a pool of single elements after ``product`` of attention, if OpenVINO would fuse it with its users."""
     rank, node = rank_of(product), product.producer()
     if rank is not None and rank > 2 and node is not None and _is_joined_to_what_is_read_twice(product):
         insert_pool(node, rank - 2)

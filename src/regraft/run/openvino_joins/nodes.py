@@ -72,9 +72,7 @@ class Nodes:
         return node.outputs[0]
 
     def stand_after(self, old: ir.Value) -> None:
-        """Insert the nodes after ``old``, which the last one reads first; the last one gets the name and the users of
-        ``old``.
-        """
+        """Insert the nodes after ``old``; the last one, which reads ``old`` first, gets its name and its users."""
         last, maker = self.nodes[-1], old.producer()
         assert maker is not None
         assert maker.graph is not None
