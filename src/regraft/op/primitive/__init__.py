@@ -1,4 +1,5 @@
-"""Primitive operators, a module for each family; each consumer of programs has a row for every one of them.
+"""Primitive operators, one module for each family. Each consumer of programs has a row for every one of them.
 
-Composites that are a line or two of a family's primitives stand beside them, such as `stack` beside `concat`.
+Composites that need only a line or two of primitives are in the module of their family, such as `stack` beside
+`concat`.
 """

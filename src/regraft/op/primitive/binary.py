@@ -1,7 +1,7 @@
 """Elementwise arithmetic on two tensors, with NumPy's broadcasting.
 
-Both operands have one dtype (the language converts nothing by itself; a Python number takes the dtype of the tensor
-beside it).
+Both operands have one dtype: there are no implicit conversions, except that a Python number takes the dtype of the
+tensor beside it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SYMMETRIC = (Trait.ELEMENTWISE, Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
 _EXTREME = (*_SYMMETRIC, Trait.IDEMPOTENT)
 
 
-# --- meanings
+# --- references
 
 _float_power = rounded_once(array_function("pow"))
 
@@ -69,7 +69,7 @@ def _power(xp: Any, x1: Any, x2: Any) -> Any:
         return _float_power(xp, x1, x2)
     if is_unsigned(name):
         return cast(xp, xp.asarray(xp.pow(x1, x2)), name)
-    # The truth of 1 / base ** |exponent| is a fraction, which truncates to 0, unless the base is 1 or -1.
+    # The exact 1 / base ** |exponent| is a fraction, which truncates to 0, unless the base is 1 or -1.
     zero = xp.zeros_like(x2)
     whole = xp.pow(x1, xp.maximum(x2, zero))
     one = xp.ones_like(x1)
@@ -83,11 +83,11 @@ def _power(xp: Any, x1: Any, x2: Any) -> Any:
 
 
 _Shares = Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]]
-"""``shares(adjoint, x1, x2, output)``: what comes to the two operands, of the shape of the result."""
+"""``shares(adjoint, x1, x2, output)``: the adjoint's shares of the two operands, in the shape of the result."""
 
 
 def _of_two(shares: _Shares) -> GradientRule:
-    """The gradient of an operator of two tensors: its shares, summed to the shapes of the operands."""
+    """The gradient rule of an operator of two tensors: ``shares``, summed to the shapes of the operands."""
 
     def rule(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
         x1, x2 = call.args
@@ -99,7 +99,7 @@ def _of_two(shares: _Shares) -> GradientRule:
 
 def _mod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     x1, x2 = call.args
-    # The quotient that was taken off, from what it left: dividing again could round to the next one.
+    # The quotient, computed from the remainder: dividing again could round to the next integer.
     quotient = unary.round((x1 - output) / x2)
     return [collapse_to(adjoint, x1), -collapse_to(adjoint * quotient, x2)]
 
@@ -110,7 +110,7 @@ def _power_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None
     if known is not None:
         share = adjoint * (base * 2.0) if known == 2 else adjoint * exponent * power(base, exponent - 1.0)
         return [None if known == 0 else collapse_to(share, base), _exponent_share(call, output, adjoint)]
-    # x ** 0 is 1 everywhere, and 0 ** y is 0 for every y above 0: neither way is there a slope, nor 0 * inf.
+    # x ** 0 is 1 for all x, and 0 ** y is 0 for all y > 0. The slope is 0 in both cases; computed plainly, 0 * inf.
     lower = where(equal(exponent, 0.0), 0.0, exponent - 1.0)
     return [collapse_to(adjoint * (exponent * power(base, lower)), base), _exponent_share(call, output, adjoint)]
 
@@ -128,7 +128,7 @@ def _atan2_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None
 
 
 def _extreme_gradient(loses: Callable[[Expr, Expr], Expr]) -> GradientRule:
-    """The adjoint goes to the operand that does not lose, half of it to each of equal ones, as in PyTorch."""
+    """The gradient rule of an extreme: the chosen operand gets the adjoint, equal ones half of it, as in PyTorch."""
 
     def shares(adjoint: Expr, x1: Expr, x2: Expr, output: Expr) -> tuple[Expr, Expr]:
         shared = where(equal(x1, x2), adjoint * 0.5, adjoint)

@@ -1,4 +1,4 @@
-"""Copying the elements of a tensor along its axes, and summing the copies up again."""
+"""Copying the elements of a tensor along its axes, and summing such copies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Shaped: TypeAlias = TensorType | ShapeType
 
 
 def may_broadcast(narrow: Sequence[Dim] | None, wide: Sequence[Dim] | None) -> bool:
-    """True if a tensor of the shape ``narrow`` may broadcast to exactly ``wide``, or one of the two is not known."""
+    """True if a tensor of the shape ``narrow`` may broadcast to the shape ``wide``, or if one of the two is unknown."""
     if narrow is None or wide is None:
         return True
     return len(narrow) <= len(wide) and all(
@@ -40,7 +40,7 @@ def may_broadcast(narrow: Sequence[Dim] | None, wide: Sequence[Dim] | None) -> b
 
 
 def _require_broadcast(call: Call, narrow: _Shaped, wide: _Shaped, expected: str) -> None:
-    """Raise the error of operand 1, with what operand 0 is, unless ``narrow`` may broadcast to ``wide``."""
+    """Raise an error about operand 1, which names operand 0's shape, if ``narrow`` cannot broadcast to ``wide``."""
     too_long = UNKNOWN_NDIM not in (narrow.ndim, wide.ndim) and narrow.ndim > wide.ndim
     if not too_long and may_broadcast(_dims(narrow), _dims(wide)):
         return
@@ -74,7 +74,7 @@ def broadcast_to(x: Expr, shape: ShapeOperand) -> Call:
     """``x`` repeated along its axes of size 1, and along new leading axes; follows ``numpy.broadcast_to``.
 
     Operands: ``x``, any tensor; ``shape``, a shape expression or the sizes themselves. Result: ``x``'s dtype,
-    the given shape. Raises `OpTypeError` when ``x`` can never broadcast to it.
+    the given shape. Raises `OpTypeError` if ``x`` can never broadcast to it.
     """
     ...
 
@@ -117,7 +117,7 @@ def collapse_sum_to(data: Expr, shape: ShapeOperand) -> Call:
     Operands: ``data``, a tensor of numbers; ``shape``, a shape expression or the sizes themselves. Leading
     axes that ``shape`` lacks and axes where its size is 1 are summed; integers wrap around, floats narrower
     than float32 are summed in float32. Result: ``data``'s dtype, the given shape. Raises `OpTypeError` for
-    bool, and for a shape that never broadcasts to that of ``data``.
+    bool, and for a shape that never broadcasts to the shape of ``data``.
     """
     ...
 
@@ -134,7 +134,7 @@ def _collapse_sum_like(xp: Any, data: Any, collapse_target: Any) -> Any:
 
 @_collapses("relax.collapse_sum_like", infer=_collapse_sum_like_type, reference=_collapse_sum_like)
 def collapse_sum_like(data: Expr, collapse_target: Expr) -> Call:
-    """`collapse_sum_to` the shape of ``collapse_target``, whose elements and dtype play no part.
+    """``data`` summed to the shape of ``collapse_target``, whose elements and dtype are ignored; see `collapse_sum_to`.
 
     Operands: ``data``, a tensor of numbers; ``collapse_target``, a tensor whose shape broadcasts to
     ``data``'s. Result: ``data``'s dtype, ``collapse_target``'s shape. Raises `OpTypeError` as
@@ -169,10 +169,10 @@ def _repeat(xp: Any, data: Any, repeats: int, axis: int | None) -> Any:
 
 @declares("relax.repeat", primitive=True, infer=_repeat_type, reference=_repeat, traits=(Trait.MOVES,))
 def repeat(data: Expr, repeats: int, axis: int | None = None) -> Call:
-    """Each slice of ``data`` along an axis, ``repeats`` times in a row; follows ``numpy.repeat``.
+    """Each slice of ``data`` along an axis, repeated ``repeats`` times; follows ``numpy.repeat``.
 
     Operands: ``data``, any tensor. Attributes: ``repeats``, 0 or more; ``axis`` (negative: from the end), or
-    None, which flattens ``data`` first. Result: ``data``'s dtype, that axis ``repeats`` times as long. Raises
+    None, which flattens ``data`` first. Result: ``data``'s dtype, with the axis ``repeats`` times as long. Raises
     `OpTypeError` for a negative count or an axis that ``data`` does not have.
     """
     ...
@@ -204,7 +204,7 @@ def _as_counts(repeats: Any, op_name: str, name: str) -> tuple[Any, ...]:
 
 
 _Counts: TypeAlias = "int | Sequence[Dim | Expr]"
-"""How many times, along each of the last axes."""
+"""The number of copies along each of the last axes."""
 
 
 @declares(
@@ -216,10 +216,10 @@ _Counts: TypeAlias = "int | Sequence[Dim | Expr]"
     traits=(Trait.MOVES,),
 )
 def tile(data: Expr, repeats: _Counts) -> Call:
-    """The whole of ``data`` laid side by side; follows ``numpy.tile``.
+    """Copies of the whole of ``data``, side by side; follows ``numpy.tile``.
 
-    Operands: ``data``, any tensor. Attributes: ``repeats``, for each axis, counted from the last, how many
-    times (a symbolic size is such a count, too); the shorter of it and the shape is filled up with ones in
+    Operands: ``data``, any tensor. Attributes: ``repeats``, the number of copies along each axis, which may be
+    a symbolic size; if ``repeats`` and the shape differ in length, the shorter is filled up with ones in
     front. Result: ``data``'s dtype, sizes multiplied. Raises `OpTypeError` for a negative count.
     """
     ...
@@ -248,6 +248,6 @@ def _tile_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]
 
 
 def _summed_copies(adjoint: Expr, x: Expr, split: Sequence[Dim], *places: int) -> Expr:
-    """``adjoint`` with its axes ``split`` into copies and places, and the copies, at axes ``places``, summed."""
+    """``adjoint`` reshaped to ``split``, and summed over the axes ``places``, which hold the copies."""
     copies = reshaping.reshape(adjoint, ShapeExpr(split))
     return adjoints.reshape_like(reduction.sum(copies, axis=places), x)

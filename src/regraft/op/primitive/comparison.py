@@ -1,7 +1,7 @@
-"""Elementwise comparisons of two tensors, logic on truth values and on the bits of integers, with NumPy's broadcasting.
+"""Elementwise comparisons of two tensors, logical and bitwise operators, with NumPy's broadcasting.
 
-The operands of a comparison may have two dtypes: elements are compared as the numbers that they are, in a dtype that
-holds both as NumPy chooses it. Those of the others have one. The operators of one operand (``logical_not``,
+The operands of a comparison may have different dtypes: they are compared in their common dtype by NumPy's promotion.
+The operands of the other operators have one dtype. The operators of one operand (``logical_not``,
 ``bitwise_not``) are in `unary`.
 """
 
@@ -39,7 +39,7 @@ _OF_NAN = "false when either is NaN"
 
 
 def _comparison(name: str, sign: str, infer: TypeRule, traits: Sequence[Trait], says: str):
-    """The operator that means the array API function of its name, and the function that people call."""
+    """Declare a comparison, computed by the array API function of the same name. Returns its public function."""
     text, takes = f"``x1 {sign} x2``: true where {says}", "tensors or scalars"
     return binary(name, infer, array_function(name), traits, text, takes=takes, result="bool")
 
@@ -64,7 +64,7 @@ _OF_WIDTH = "A negative ``x2``, or one not below the width of the dtype, has no 
 
 
 def _logic(name: str, infer: TypeRule, traits: Sequence[Trait], says: str, note: str = "", meaning: str | None = None):
-    """An operator that means the array API function ``meaning``, and the function that people call."""
+    """Declare an operator that is the array API function ``meaning``. Returns its public function."""
     return binary(name, infer, standard(meaning or name), traits, says, note)
 
 

@@ -1,8 +1,8 @@
 """Convolutions over 1, 2 and 3 spatial dimensions, in any layout.
 
-"Convolution" is the cross-correlation of all deep-learning libraries: the kernel is not flipped. The meaning is written
-once, for any number of spatial dimensions, with batch and channel first; layouts are brought into that order and back.
-float16 and bfloat16 are summed in float32 and rounded once.
+As in all deep-learning libraries, "convolution" is cross-correlation: the kernel is not flipped. The reference is
+written once, for any number of spatial dimensions, with batch and channel first; other layouts are permuted to that
+order and back. float16 and bfloat16 are summed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Dims: TypeAlias = "tuple[Dim, ...] | None"
 """The sizes of a tensor, if they are known."""
 ResultDims: TypeAlias = Callable[[Call, Dims, Dims], Dims]
 
-# --- shared with the transposed convolutions
+# --- parts shared with the transposed convolutions
 
 
 def convolution_rule(kernel_letters: str, attributes: Sequence[str], result_dims: ResultDims) -> TypeRule:
-    """The type rule of a convolution whose kernel has the axes ``kernel_letters``, and then those of space.
+    """The type rule of a convolution whose kernel has the axes ``kernel_letters`` followed by the spatial axes.
 
-    None of ``attributes`` may be negative. ``result_dims(call, data, weight)`` are the sizes of the result for those of
-    the operands, all in canonical order.
+    None of ``attributes`` may be negative. ``result_dims(call, data, weight)`` returns the sizes of the result from
+    the sizes of the operands, all in canonical order.
     """
 
     def infer(call: Call) -> Type:
@@ -71,7 +71,7 @@ def convolution_rule(kernel_letters: str, attributes: Sequence[str], result_dims
 
 
 def convolution_reference(kernel_letters: str, convolved: Callable[..., Any]) -> Reference:
-    """The meaning of a convolution by that of one in canonical order, ``convolved(xp, attrs, data, weight)``."""
+    """The reference of a convolution, from ``convolved(xp, attrs, data, weight)`` on arrays in canonical order."""
 
     def reference(xp: Any, attrs: Any, data: Any, weight: Any) -> Any:
         rank = len(attrs.strides)
@@ -86,7 +86,7 @@ def convolution_reference(kernel_letters: str, convolved: Callable[..., Any]) ->
 
 
 def _require_groups(call: Call, what: str, channels: Dim) -> None:
-    """Raise `OpTypeError` when ``groups`` is known not to divide the ``channels`` of the data, or of the result."""
+    """Raise `OpTypeError` if ``groups`` is known not to divide ``channels``, called ``what`` in the message."""
     groups: int = call.attrs.groups
     if isinstance(channels, int) and channels % groups:
         raise wrong_operand(call, 0, f"a number of {what} that groups={groups} divides, not {channels}")
@@ -103,8 +103,8 @@ def convolve(
 ) -> Any:
     """The convolution of ``x`` (batch, channel, spatial...) with ``weight`` (out, in per group, spatial...).
 
-    A sum of matrix products, each over the input channels at as many places of the window as make it
-    worthwhile.
+    A sum of matrix products, each over the input channels at several positions of the window: the fewer channels, the
+    more positions.
     """
     batch, outputs, inputs, kernel = x.shape[0], weight.shape[0], weight.shape[1], weight.shape[2:]
     extents = [(width - 1) * step + 1 for width, step in zip(kernel, dilation, strict=True)]

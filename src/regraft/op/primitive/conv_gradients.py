@@ -1,8 +1,8 @@
-"""Gradients of convolutions and of transposed ones, which are each other's.
+"""Gradients of convolutions and transposed convolutions; each is the gradient of the other.
 
-They stand apart from the operators, in `conv` and `conv_transpose`, because each needs both. Nothing is moved to bring
-a tensor into the order that a rule needs: layouts say which axis plays which part, and a convolution takes any. Only
-the gradient of the kernel, whose windows are as large as the data, is brought into a form that engines are quick at.
+They are not in the modules of the operators, `conv` and `conv_transpose`, because each needs both. Tensors are not
+permuted into the order that a rule needs, since a convolution takes any layout. Only the gradient of the kernel, whose
+windows are as large as the data, is rearranged into a form that engines compute fast.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _TRANSPOSED: Final = [Op.get(f"relax.nn.conv{rank}d_transpose") for rank in (1, 
 
 
 def _renamed(layout: str, letters: str, others: str) -> str:
-    """``layout`` with its axes under other names: ``_renamed("OIHW", "OI", "IO")`` is ``"IOHW"``."""
+    """``layout`` with its letters renamed: ``_renamed("OIHW", "OI", "IO")`` is ``"IOHW"``."""
     return layout.translate(str.maketrans(letters, others))
 
 
 def _dims(call: Call, operand: Expr, name: str, layout: str, letters: str) -> list[Dim]:
-    """The sizes of ``operand``, kept in ``layout``, in the order of ``letters``."""
+    """The sizes of ``operand``, which is in ``layout``, in the order of ``letters``."""
     dims = known_shape(call, operand, name)
     return [dims[layout.index(letter)] for letter in letters]
 
 
 def _cut_to(value: Expr, layout: str, sizes: Mapping[str, Dim]) -> Expr:
-    """``value`` up to ``sizes`` elements of the axes of these letters; as it is where it has no more."""
+    """``value`` cropped to ``sizes``, a size for each axis letter; itself if it already has these sizes."""
     dims = tensor_type(value).shape
     axes = [layout.index(letter) for letter in sizes]
     wanted = list(sizes.values())
@@ -47,16 +47,16 @@ def _cut_to(value: Expr, layout: str, sizes: Mapping[str, Dim]) -> Expr:
 
 
 def _out_dtype(operand: Expr, *operands: Expr) -> str | None:
-    """The ``out_dtype`` that gives a share of ``operand`` its dtype; None where it comes by itself."""
+    """The ``out_dtype`` with which a share of ``operand`` has its dtype; None if no ``out_dtype`` is needed."""
     dtype = tensor_type(operand).dtype
     return None if all(tensor_type(other).dtype == dtype for other in operands) else dtype
 
 
 def _kernel_share(call: Call, moving: Expr, moving_layout: str, fixed: Expr, fixed_layout: str, letters: str) -> Expr:
-    """The share of the kernel: how ``moving``, which windows slide over, goes with ``fixed``, an element per window.
+    """The share of the kernel: the correlation of ``moving``, over which windows slide, with ``fixed``.
 
-    ``letters`` are those of the kernel's channels: first of those in ``fixed``, then of those in ``moving``. It is a
-    convolution with ``fixed`` as the kernel in which channels and batch have changed places.
+    ``fixed`` has one element per window. ``letters`` are the kernel's letters for the channels of ``fixed`` and of
+    ``moving``. The share is a convolution with ``fixed`` as the kernel, with channels and batch exchanged.
     """
     attrs, weight = call.attrs, call.args[1]
     spatial = SPATIAL[len(attrs.strides) - 1]
@@ -91,11 +91,11 @@ def _convolved_along_last_axis(
     channels: int,
     options: Mapping[str, Any],
 ) -> Expr:
-    """The share of the kernel, its axes in the order of fixed channels, spatial ones, moving channels.
+    """The share of the kernel, with axes in the order fixed channels, spatial axes, moving channels.
 
-    The moving channels of a group lie side by side on the last spatial axis, steps along it are as much longer, and
-    the batch becomes channels. So there is one product of matrices over all windows and channels, where a batch of
-    channels would have a narrow one for each. The kernel must not be dilated along that axis.
+    The moving channels of a group are interleaved on the last spatial axis, steps along it grow by their number, and
+    the batch becomes the channels. So there is one matrix product over all windows and channels, instead of a narrow
+    one for each channel. The kernel must not be dilated along that axis.
     """
     attrs = call.attrs
     rank, spatial = len(attrs.strides), "".join(kernel)
@@ -123,7 +123,7 @@ def _convolved_along_last_axis(
 
 
 def _grouped_as_batch(call: Call, value: Expr, layout: str, groups: int, spatial: str) -> Expr:
-    """``value`` with the channels of a group as its batch, and, as channels, for each group the whole batch."""
+    """``value`` with a group's channels as the batch; the channels are, for each group, the whole batch."""
     rank = len(spatial)
     batch, channels, *sizes = _dims(call, value, "data or adjoint", layout, "NC" + spatial)
     value = rearranged(value, layout, "CN" + spatial)
@@ -133,7 +133,7 @@ def _grouped_as_batch(call: Call, value: Expr, layout: str, groups: int, spatial
 
 
 def _data_share(call: Call, adjoint: Expr, back: Op, **options: Any) -> Expr:
-    """The share of the data: the adjoint through ``back``, the convolution that goes the other way, and cut to size."""
+    """The share of the data: ``back``, the reverse convolution, of the adjoint, cropped to the size of the data."""
     (data, weight), attrs = call.args, call.attrs
     spatial = SPATIAL[len(attrs.strides) - 1]
     share = back(
@@ -163,7 +163,7 @@ def _convolution_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr 
 
 
 def _left_over(attrs: Any, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> tuple[int, ...]:
-    """The number of elements at the end of each axis that no window covers; an upper limit where sizes are symbolic."""
+    """The number of elements at the end of each axis that no window covers; an upper bound for symbolic sizes."""
     counts: list[int] = []
     axes = zip(sizes, kernel, attrs.strides, attrs.dilation, padding_pairs(attrs.padding), strict=True)
     for size, width, stride, step, pads in axes:

@@ -1,7 +1,7 @@
 """Transposed convolutions over 1, 2 and 3 spatial dimensions: the adjoints of convolutions.
 
-Also known as deconvolutions. The meaning is an ordinary convolution of the input with zeros between its elements and
-the kernel turned around. Layouts and dtypes are handled as in `conv`.
+Also known as deconvolutions. The reference is an ordinary convolution of the input, with zeros between its elements,
+with the flipped kernel. Layouts and dtypes are handled as in `conv`.
 """
 
 from __future__ import annotations

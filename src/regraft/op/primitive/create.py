@@ -1,6 +1,6 @@
-"""Tensors made from nothing but numbers: filled, ranges, windows, one-hot codes.
+"""Creation of tensors from numbers: filled tensors, ranges, windows, one-hot codes.
 
-Sizes and numbers that are no tensors (``n``, ``k``, ``start`` ...) are operands, so that they may be symbolic. Matrices
+Sizes and scalars (``n``, ``k``, ``start`` ...) are operands, so that they may be symbolic. Matrices
 with a pattern (``eye``, ``tril`` ...) are in `matrix`.
 """
 
@@ -72,7 +72,7 @@ def _full(xp: Any, shape: tuple[int, ...], fill_value: Any, dtype: str | None) -
 
 
 def _in_dtype(name: str, attrs: dict[str, Any], like: Expr, fill: Any) -> tuple[Any, ...]:
-    """The operands of an operator with the number that fills the tensor in the dtype that is stated."""
+    """The operands of the operator ``name``, with the fill value cast to the attribute ``dtype``, if it is given."""
     dtype = attrs["dtype"]
     return like, fill if dtype is None else Op.get(name).coerce_operand(1, fill, dtype)
 
@@ -90,7 +90,7 @@ def full(shape: ShapeOperand, fill_value: Expr | float, dtype: Dtype = None) -> 
     """A tensor of ``shape`` that holds ``fill_value`` everywhere; follows ``numpy.full``.
 
     Operands: ``shape``, sizes or an expression of a shape; ``fill_value``, a number or a tensor of rank 0.
-    Attributes: ``dtype``; None: that of ``fill_value`` (a Python number's as in `R.const`).
+    Attributes: ``dtype``; None: that of ``fill_value`` (of a Python number, as in `R.const`).
     Raises `OpTypeError` for operands of other kinds.
     """
     ...
@@ -173,7 +173,7 @@ ones_like = _filled_like("ones_like", 1)
 
 
 def _steps(start: Any, end: Any, step: Any) -> Dim:
-    """The number of ``start``, ``start + step``, ... that come before ``end``, for ``step`` not 0; sizes rise."""
+    """The number of values ``start``, ``start + step``, ... before ``end``; ``step`` is not 0, and >= 0 if symbolic."""
     if isinstance(start, float) or isinstance(end, float) or isinstance(step, float):
         return max(0, math.ceil((end - start) / step))
     rises = isinstance(step, SymExpr) or step > 0
@@ -222,11 +222,11 @@ def arange(
     step: Expr | float | SymExpr = 1,
     dtype: Any = None,
 ) -> Call:
-    """``start``, ``start + step``, and so on, up to but without ``end``; follows ``numpy.arange``.
+    """The values ``start``, ``start + step``, and so on, up to but without ``end``; follows ``numpy.arange``.
 
-    Operands: numbers or symbolic sizes; one alone is the ``end`` of a range from 0. Attributes: ``dtype``;
-    None: int64 when all three are integers, else float32. Result: rank 1, ``ceil((end - start) / step)``
-    elements, or none. Raises `OpTypeError` for operands that are no numbers, and for a step of 0.
+    Operands: numbers or symbolic sizes; a single one is the ``end`` of a range from 0. Attributes: ``dtype``;
+    None: int64 if all three are integers, else float32. Result: rank 1, ``ceil((end - start) / step)``
+    elements, or none. Raises `OpTypeError` for operands that are not numbers, and for a step of 0.
     """
     if end is None:
         start, end = 0, start
@@ -265,8 +265,8 @@ def hamming_window(window_size: Number, periodic: Number, alpha: Number, beta: N
 
     Follows ``torch.hamming_window``. The period is ``window_size``, or one less for a symmetric window
     (``periodic`` false); a window of size 1 holds 1. Operands: numbers. Attributes: ``dtype``, a floating
-    one. Result: rank 1.
-    Raises `OpTypeError` for operands that are no numbers, sizes below 1, and other dtypes.
+    dtype. Result: rank 1.
+    Raises `OpTypeError` for operands that are not numbers, sizes below 1, and other dtypes.
     """
     ...
 
@@ -299,7 +299,7 @@ def _one_hot(xp: Any, indices: Any, on_value: Any, off_value: Any, depth: int, a
 
 
 def _as_scalar_constant(value: Any) -> Any:
-    """A number, or a `PrimValue` of one, as a constant of the dtype that it has as a scalar."""
+    """A number, or a `PrimValue` of a number, as a constant in the dtype of the scalar; anything else unchanged."""
     scalar = as_prim_value(value)
     if isinstance(scalar, PrimValue) and isinstance(scalar.ty, PrimType) and not isinstance(scalar.value, SymExpr):
         return const(scalar.value, scalar.ty.dtype)
@@ -312,12 +312,12 @@ def _of_constants(_attrs: object, indices: Expr, on_value: Any, off_value: Any) 
 
 @declares("relax.one_hot", infer=_one_hot_type, reference=_one_hot, axes_of=-1, prepare=_of_constants)
 def one_hot(indices: Expr, on_value: Expr | float, off_value: Expr | float, depth: int, axis: int = -1) -> Call:
-    """``on_value`` where each index points along a new axis of size ``depth``, ``off_value`` elsewhere.
+    """``on_value`` at each index along a new axis of size ``depth``, ``off_value`` elsewhere.
 
-    Follows ONNX ``OneHot``, save that indices count from 0 only: one that is out of range is off everywhere.
+    Follows ONNX ``OneHot``, except that indices only count from 0: one that is out of range gives only ``off_value``.
     Operands: ``indices``, integers; ``on_value`` and ``off_value``, numbers or tensors of rank 0, of one
-    dtype (an int is int64, a float float64). Attributes: ``depth``; ``axis``, where the new axis stands in
-    the result. Result: the dtype of ``on_value``, the shape of ``indices`` with ``depth`` put in.
+    dtype (an int is int64, a float float64). Attributes: ``depth``; ``axis``, the position of the new axis in
+    the result. Result: the dtype of ``on_value``, the shape of ``indices`` with ``depth`` inserted.
     Raises `OpTypeError` for operands or attributes of other kinds.
     """
     ...

@@ -1,4 +1,4 @@
-"""A tensor's elements in another dtype: converted, or their bits read as it."""
+"""Conversion of a tensor's elements to another dtype: by value, or by reinterpreting their bits."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ _converts: Final = partial(
 
 @_converts("relax.astype", finite=True)
 def astype(x: Expr, dtype: Dtype) -> Call:
-    """``x`` with its elements converted to ``dtype``; follows ``numpy.astype``.
+    """``x`` cast to ``dtype``; follows ``numpy.astype``.
 
-    Operands: ``x``, any tensor. Attributes: ``dtype``. Result: that dtype, the shape of ``x``. Floats lose
-    their fraction on the way to integers (those that do not fit have no defined result); all but zero become
-    true.
-    Raises `OpTypeError` for no dtype, and for complex numbers to be made real.
+    Operands: ``x``, any tensor. Attributes: ``dtype``. Result: that dtype, the shape of ``x``. A cast from float to
+    integer drops the fraction; the result is undefined for values that do not fit. In a cast to bool, all values
+    except 0 become true.
+    Raises `OpTypeError` if ``dtype`` is None, and for a cast from complex to real numbers.
     """
     ...
 
 
 @_converts("relax.wrap_param")
 def wrap_param(data: Expr, dtype: Dtype = "float32") -> Call:
-    """A parameter of the model as ``dtype``: `astype`, which also tells passes that ``data`` is a parameter.
+    """A parameter of the model, cast to ``dtype``: an `astype` that also marks ``data`` as a parameter, for passes.
 
     Operands: ``data``, any tensor. Attributes: ``dtype``. Result: that dtype, the shape of ``data``.
     Raises `OpTypeError` as `astype` does.
@@ -65,7 +65,7 @@ def wrap_param(data: Expr, dtype: Dtype = "float32") -> Call:
 
 
 def in_dtype_of_first(_attrs: object, data: Expr, other: Expr) -> tuple[Expr, Expr]:
-    """The operands with ``other`` cast to the dtype of ``data`` where both are tensors of known dtypes that differ."""
+    """The operands, with ``other`` cast to the dtype of ``data`` if both are tensors of different known dtypes."""
     dtypes = [x.ty.dtype if isinstance(x.ty, TensorType) else None for x in (data, other)]
     return data, other if None in dtypes or dtypes[0] == dtypes[1] else astype(other, dtypes[0])
 
@@ -74,7 +74,7 @@ def in_dtype_of_first(_attrs: object, data: Expr, other: Expr) -> tuple[Expr, Ex
 
 
 def _is_plain(dtype: str) -> bool:
-    """True if elements are numbers that fill whole bytes."""
+    """True for floats and integers that fill whole bytes."""
     return (is_float(dtype) or is_integer(dtype)) and dtype not in SUB_BYTE
 
 
@@ -92,7 +92,7 @@ def _bitcast_type(call: Call) -> Type:
 
 
 def _bitcast(xp: Any, x: Any, dtype: str) -> Any:
-    # The array API standard has no word for it; each library has its own.
+    # The array API standard has no function for it; each library has its own.
     target = namespace_dtype(xp, dtype)
     if is_torch_namespace(xp):
         return x.view(target)
@@ -110,9 +110,9 @@ def _bitcast(xp: Any, x: Any, dtype: str) -> Any:
     precision=Precision.KEEPS,
 )
 def bitcast(x: Expr, dtype: Dtype) -> Call:
-    """The bits of each element of ``x`` as an element of ``dtype``; follows ``BitCast`` of ONNX and ``torch.view``.
+    """The bits of each element of ``x``, read as ``dtype``; follows ``BitCast`` of ONNX and ``torch.view``.
 
-    Operands: ``x``, integers or floats of whole bytes, or bool. Attributes: ``dtype``, integers or floats of as many
-    bytes. Result: that dtype, the shape of ``x``. Raises `OpTypeError` for dtypes of other kinds or sizes.
+    Operands: ``x``, integers or floats of whole bytes, or bool. Attributes: ``dtype``, an integer or floating dtype of
+    the same width. Result: that dtype, the shape of ``x``. Raises `OpTypeError` for dtypes of other kinds or widths.
     """
     ...

@@ -1,7 +1,7 @@
-"""Sharding said inside a program, as Relax writes it: an identity that an engine over several devices reads.
+"""Sharding annotations inside a program, as in Relax: an identity that an engine over several devices reads.
 
-A device mesh is a grid of devices; a placement says, for each axis of the grid in order, which axis of the tensor it
-cuts: ``"S[1], R"`` cuts axis 1 along the first mesh axis, and keeps the tensor whole along the second.
+A device mesh is a grid of devices. A placement states, for each axis of the mesh in order, which axis of the tensor it
+splits: ``"S[1], R"`` splits axis 1 along the first mesh axis, and replicates the tensor along the second.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _MESH_NAME: Final = re.compile(r"\w+\[\d+\]")
 
 
 class DeviceMesh(NamedTuple):
-    """A grid of devices: its sizes, and the number of each device, the last axis running fastest."""
+    """A grid of devices: its sizes, and the device numbers in row-major order."""
 
     shape: tuple[int, ...]
     device_ids: tuple[int, ...]
 
 
 def device_mesh(shape: Sequence[int], device_ids: Sequence[int] | range | None = None) -> DeviceMesh:
-    """A grid of devices of those sizes, ``R.device_mesh((2, 4), I.Range(0, 8))``; by default devices 0, 1, and so on.
+    """A grid of devices of sizes ``shape``, ``R.device_mesh((2, 4), I.Range(0, 8))``; by default devices 0, 1, ....
 
-    Raises `OpTypeError` when there are not as many devices as the sizes say.
+    Raises `OpTypeError` if the number of devices is not the product of the sizes.
     """
     sizes = tuple(shape)
     numbers = tuple(range(prod(sizes))) if device_ids is None else tuple(device_ids)
@@ -44,9 +44,9 @@ def device_mesh(shape: Sequence[int], device_ids: Sequence[int] | range | None =
 
 
 def placement_axes(placement: object) -> tuple[int | None, ...]:
-    """For each axis of the mesh, the axis of the tensor that it cuts, None where the tensor stays whole.
+    """For each axis of the mesh, the axis of the tensor that it splits, None if the tensor is replicated along it.
 
-    Raises `OpTypeError` for anything that is no placement.
+    Raises `OpTypeError` for anything that is not a placement.
     """
     parts = [_ENTRY.fullmatch(part.strip()) for part in placement.split(",")] if isinstance(placement, str) else [None]
     if not all(parts):
@@ -88,11 +88,11 @@ ANNOTATE_SHARDING = primitive(
 
 
 def annotate_sharding(input: Expr, device_mesh: str | DeviceMesh | Sequence[int], placement: str) -> Call:
-    """``input`` as it is, laid over a mesh of devices where the program runs on one; follows ``relax.dist``.
+    """``input``, placed over a mesh of devices if the program runs on one; follows ``relax.dist``.
 
-    Operands: ``input``, a tensor. Attributes: ``device_mesh``, a mesh that the module names (``"mesh[0]"``), or one of
-    `device_mesh`, or its sizes; ``placement``, ``S[axis]`` or ``R`` for each axis of the mesh.
-    Result: ``input``'s type. Its gradient is laid in the same way. Raises `OpTypeError` for a text that is no
+    Operands: ``input``, a tensor. Attributes: ``device_mesh``, a mesh that the module names (``"mesh[0]"``), a
+    `DeviceMesh`, or the sizes of a mesh; ``placement``, ``S[axis]`` or ``R`` for each axis of the mesh.
+    Result: ``input``'s type. Its gradient has the same placement. Raises `OpTypeError` for a text that is not a
     placement, or an axis that the operand lacks.
     """
     mesh = device_mesh.shape if isinstance(device_mesh, DeviceMesh) else device_mesh

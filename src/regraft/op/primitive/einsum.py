@@ -1,4 +1,4 @@
-"""Sums of products of any number of tensors, in Einstein's notation."""
+"""The Einstein summation of any number of tensors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _einsum_type(call: Call) -> Type:
 
 
 def _labelled(term: Sequence[str], field: TensorType) -> Iterator[tuple[str, tuple[Dim, ...] | None]]:
-    """The sizes that each label of ``term`` stands for in ``field``; more than one for the dots only."""
+    """The sizes of each label of ``term`` in ``field``: one size, except for the dots."""
     spread = field.ndim - len(term) + 1
     place = 0
     for label in term:
@@ -64,7 +64,7 @@ def _labelled(term: Sequence[str], field: TensorType) -> Iterator[tuple[str, tup
 def _require_square(
     call: Call, label: str, first: tuple[Dim, ...] | None, dims: tuple[Dim, ...] | None, number: int
 ) -> None:
-    """Raise where a label that a term repeats stands for axes of different sizes, of which there is no diagonal."""
+    """Raise `OpTypeError` if a label that is repeated in a term has axes of different sizes, so no diagonal."""
     if first and dims and dims_equal(first[0], dims[0]) is False:
         expected = f"one size for {label!r}, which tensor {number} has twice, not {first[0]} and {dims[0]}"
         raise wrong_operand(call, 0, expected)
@@ -73,7 +73,7 @@ def _require_square(
 def _label_sizes(
     call: Call, terms: Sequence[Sequence[str]], fields: Sequence[TensorType]
 ) -> dict[str, tuple[Dim, ...] | None]:
-    """The sizes that each label stands for in all terms, where these are known."""
+    """The sizes of each label over all terms; None if they are not known."""
     sizes: dict[str, tuple[Dim, ...] | None] = {}
     for number, (term, field) in enumerate(zip(terms, fields, strict=True)):
         own: dict[str, tuple[Dim, ...] | None] = {}
@@ -92,7 +92,7 @@ def _label_sizes(
 
 
 def _parse_subscripts(call: Call, count: int) -> tuple[list[list[str]], list[str]]:
-    """The labels of each operand, and those of the result, found as NumPy does where they are left out."""
+    """The labels of each operand and of the result; omitted labels of the result are found as in NumPy."""
     left, arrow, right = str(call.attrs.subscripts).replace(" ", "").partition("->")
     terms = [_labels(call, term) for term in left.split(",")]
     if len(terms) != count:
@@ -122,7 +122,7 @@ def _einsum(xp: Any, operands: tuple[Any, ...], subscripts: str) -> Any:
 
 
 def _einsum_operations(call: Call) -> Dim | None:
-    """One operation for each operand at each place of all labels: the products and their sum."""
+    """One operation per operand for each combination of all labels: the products and their sum."""
     fields = joined_fields(call)
     terms, _ = _parse_subscripts(call, len(fields))
     sizes = _label_sizes(call, terms, fields).values()
@@ -136,11 +136,11 @@ def einsum(operands: Expr | Sequence[Expr], subscripts: str) -> Call:
     """The sum of products that ``subscripts`` describes, such as "bij,bjk->bik"; follows ``numpy.einsum``.
 
     Operands: ``operands``, one or more tensors of one dtype; or an expression of such a tuple. Attributes:
-    ``subscripts``, for each operand a letter for each of its axes, and after "->" those of the result, the
-    others being summed; "..." stands for axes that broadcast; a letter twice in a term takes the diagonal;
-    without "->" the result has the letters that occur once, in alphabetical order. Result: that dtype; a
-    letter has one size, or 1. Floats narrower than float32 are summed in float32. Raises `OpTypeError` for
-    subscripts that do not fit the operands, and for sizes or dtypes that never agree.
+    ``subscripts``: for each operand a letter for each of its axes, and after "->" the letters of the result; the
+    other letters are summed over. "..." stands for axes that broadcast. A letter twice in a term takes the diagonal.
+    Without "->", the result has the letters that occur once, in alphabetical order. Result: that dtype. All axes
+    of a letter have the same size, or size 1. Floats narrower than float32 are summed in float32. Raises `OpTypeError`
+    for subscripts that do not fit the operands, and for sizes or dtypes that never agree.
     """
     ...
 
@@ -150,11 +150,11 @@ def einsum(operands: Expr | Sequence[Expr], subscripts: str) -> Call:
 
 @operator_of(einsum).define_gradient
 def _einsum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """For each operand, the sum of products of the adjoint with the other operands, over the labels of its own.
+    """For each operand, the sum of products of the adjoint with the other operands, with the operand's labels.
 
-    Dots are spelled out first, so every axis has a label. A label that only this operand has, or that the others have
-    with size 1, is filled up by a vector of ones; a label that it has twice, by an identity matrix, which keeps the
-    diagonal.
+    Dots are replaced by letters first, so every axis has a label. For a label that only this operand has, or that the
+    others have with size 1, a vector of ones is added. For a label that it has twice, an identity matrix is added,
+    which keeps the diagonal.
     """
     operands = fields_of(call.args[0])
     shapes = [known_shape(call, operand, f"operand {i}") for i, operand in enumerate(operands)]
@@ -163,7 +163,7 @@ def _einsum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
 
 
 def spelled_out(call: Call, ndims: Sequence[int]) -> tuple[list[list[str]], list[str]]:
-    """The labels of operands and result, dots replaced by letters, the last axis of all dots being the same one."""
+    """The labels of operands and result, with dots replaced by letters; the last axes of all dots share a letter."""
     terms, result = _parse_subscripts(call, len(ndims))
     used = {label for term in terms for label in term}
     widths = [ndim - len(term) + 1 if _DOTS in term else 0 for term, ndim in zip(terms, ndims, strict=True)]

@@ -1,7 +1,8 @@
-"""The functions of mathematics, elementwise: roots, exponentials, trigonometry and their kin.
+"""Elementwise mathematical functions: roots, exponentials, trigonometric functions and the like.
 
 All take one tensor of floating dtype and keep its type. Dtypes narrower than float32 are computed in float32 and
-rounded once. The functions are a table: each row declares an operator whole (meaning, gradient, finiteness, text).
+rounded once. The functions are a table: each row declares an operator completely (reference, gradient, finiteness,
+text).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = [
 
 
 _SENSITIVE: Final = ("cosh", "exp", "log", "rsqrt", "sinh", "sqrt", "tan")
-"""Functions that enlarge the rounding of their operand, so that they keep float32."""
+"""Functions that amplify the rounding error of their operand, so their operands stay in float32."""
 
 
 def _declare(
@@ -50,10 +51,10 @@ def _declare(
     reference: Reference | None = None,
     finite: bool = False,
 ) -> UnaryFunction:
-    """An operator of this family, and the function that people call.
+    """Declare an operator of this family. Returns its public function.
 
-    ``share(adjoint, x, output)`` is the adjoint times the derivative at each element. ``outside`` tells of elements
-    outside of the domain. Without ``reference`` the operator means the array API function of its name.
+    ``share(adjoint, x, output)`` is the adjoint times the derivative at each element. ``outside`` describes the result
+    for elements outside of the domain. The default ``reference`` is the array API function of the same name.
     """
     return unary(
         name,
@@ -79,7 +80,7 @@ def _rsqrt(xp: Any, x: Any) -> Any:
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
-    # exp of what is never positive cannot overflow, and keeps the small values of the left tail exact.
+    # The exponent is never positive, so exp cannot overflow, and small values in the left tail stay accurate.
     decay = xp.exp(-xp.abs(x))
     return xp.where(x < 0, decay, xp.ones_like(x)) / (1.0 + decay)
 

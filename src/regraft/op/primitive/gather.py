@@ -1,7 +1,6 @@
-"""Elements of a tensor at places that other tensors name: gather_elements, gather_nd, index_tensor.
+"""Gathering elements of a tensor at indices that other tensors hold: gather_elements, gather_nd, index_tensor.
 
-An index below 0 counts from the end; one that is past an end is an error when the program runs, or has no meaning at
-all.
+A negative index counts from the end. An index out of range is an error in the run, or its result is undefined.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ _INTEGERS = 'integers; convert it with R.astype(indices, "int64")'
 
 
 def index_operand(call: Call) -> TensorType:
-    """The type of operand 1, a tensor of integers (or of a dtype that is not known)."""
+    """The type of operand 1, a tensor of integers (or of unknown dtype)."""
     return require_kind(call, 1, is_integer, f"a tensor of {_INTEGERS}")
 
 
 def broadcast_indices(call: Call, data: TensorType) -> tuple[int, tuple[Dim, ...] | None, int]:
-    """The number of tensors in operand 1, of integers and at most one an axis of data; their common shape and ndim.
+    """The number of index tensors in operand 1, at most one for each axis of data, and their broadcast shape and ndim.
 
-    Raises `OpTypeError` where they are no such tensors, or never broadcast.
+    Raises `OpTypeError` if they are not tensors of integers, are too many or none, or never broadcast.
     """
     fields = tensor_fields(call, 1)
     for field in fields:
@@ -49,7 +48,7 @@ def broadcast_indices(call: Call, data: TensorType) -> tuple[int, tuple[Dim, ...
 
 
 def from_front(xp: Any, indices: Any, extent: int) -> Any:
-    """Indices of an axis of size ``extent`` as int64, those below 0 counted from its end."""
+    """Indices of an axis of size ``extent`` as int64; negative indices count from its end."""
     indices = cast(xp, indices, "int64")
     return xp.where(indices < 0, indices + extent, indices)
 
@@ -58,7 +57,7 @@ def from_front(xp: Any, indices: Any, extent: int) -> Any:
 
 
 def check_elementwise(call: Call, data: TensorType, indices: TensorType) -> None:
-    """Check indices, one for each element, against ``data``."""
+    """Check the type of ``indices``, one index for each element, against ``data``. Raises `OpTypeError`."""
     ndim = max(data.ndim, indices.ndim)
     if UNKNOWN_NDIM not in (data.ndim, indices.ndim) and data.ndim != indices.ndim:
         raise wrong_operand(call, 1, f"a tensor of as many axes as data has, {data.ndim}")
@@ -94,12 +93,12 @@ def _gather_elements(xp: Any, data: Any, indices: Any, axis: int) -> Any:
     traits=(Trait.MOVES,),
 )
 def gather_elements(data: Expr, indices: Expr, axis: int = 0) -> Call:
-    """For each index, the element of ``data`` there along ``axis``, at the same place along the others.
+    """For each index, the element of ``data`` at that index along ``axis``, at the same position along other axes.
 
-    Follows ``GatherElements`` of ONNX and ``torch.gather``. Operands: ``data``, any tensor but a scalar;
+    Follows ``GatherElements`` of ONNX and ``torch.gather``. Operands: ``data``, any tensor except a scalar;
     ``indices``, integers, of the same rank, and no larger at the other axes. Attributes: ``axis`` (negative:
     from the end). Result: ``data``'s dtype, the shape of ``indices``. Raises `OpTypeError` for indices that
-    are no integers, other ranks, larger sizes, or an axis that is not there.
+    are not integers, other ranks, larger sizes, or an axis that does not exist.
     """
     ...
 
@@ -155,12 +154,12 @@ def _gather_nd(xp: Any, data: Any, indices: Any, batch_dims: int) -> Any:
 
 @declares("relax.gather_nd", infer=_gather_nd_type, reference=_gather_nd, traits=(Trait.MOVES,))
 def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Call:
-    """The slices of ``data`` at places that are given by all their indices; follows ``GatherND`` of ONNX.
+    """The slices of ``data`` at positions given by several indices each; follows ``GatherND`` of ONNX.
 
-    Operands: ``data``, any tensor; ``indices``, integers of shape (..., k), each row of which names a place
-    along the first k axes of ``data`` that are no batch axes. Attributes: ``batch_dims``, how many leading
-    axes both share. Result: ``data``'s dtype, shape (*indices.shape[:-1], *data.shape[batch_dims + k:]); its
-    rank is not known where k is not. Raises `OpTypeError` for indices that are no integers, too many of them,
+    Operands: ``data``, any tensor; ``indices``, integers of shape (..., k), whose rows are positions
+    along the first k axes of ``data`` after the batch axes. Attributes: ``batch_dims``, the number of leading
+    axes that both share. Result: ``data``'s dtype, shape (*indices.shape[:-1], *data.shape[batch_dims + k:]); its
+    rank is unknown if k is. Raises `OpTypeError` for indices that are not integers, too many of them,
     or batch axes that never agree.
     """
     ...
@@ -190,8 +189,8 @@ def index_tensor(data: Expr, indices: Expr | Sequence[Expr]) -> Call:
     """``data[indices[0], indices[1], ...]``; follows NumPy's indexing by arrays of integers.
 
     Operands: ``data``, any tensor; ``indices``, a tuple of tensors of integers, one for each of the leading
-    axes, that broadcast together. Result: ``data``'s dtype; the broadcast shape stands where those axes
-    stood. Raises `OpTypeError` for indices that are no integers, too many of them, or shapes that never
+    axes, that broadcast together. Result: ``data``'s dtype; the broadcast shape replaces those axes.
+    Raises `OpTypeError` for indices that are not integers, too many of them, or shapes that never
     broadcast.
     """
     ...

@@ -74,11 +74,11 @@ def take(
     """The slices of ``x`` at ``indices`` along an axis; follows ``numpy.take``, and ``Gather`` of ONNX.
 
     Operands: ``x``, any tensor; ``indices``, integers of any shape, or one int. Attributes: ``axis``
-    (negative: from the end), which may be None when ``x`` has one axis; ``mode``, for indices past the ends:
-    "fast" does not look (negative ones count from the end), "nan" gives NaN there and for negative ones,
-    "wrap" counts round and round, "clip" takes the nearest end, hence 0 for negative ones. Result: ``x``'s
-    dtype; the axes of ``indices`` stand where ``axis`` stood. Raises `OpTypeError` for indices that are no
-    integers, an axis that ``x`` does not have, and an unknown mode.
+    (negative: from the end), which may be None if ``x`` has one axis; ``mode``, for indices out of range:
+    "fast" does not check (negative indices count from the end), "nan" gives NaN for them and for negative indices,
+    "wrap" takes them modulo the size, "clip" takes the nearest end (0 for negative indices). Result: ``x``'s
+    dtype; the axes of ``indices`` replace ``axis``. Raises `OpTypeError` for indices that are not integers,
+    an axis that ``x`` does not have, and an unknown mode.
     """
     ...
 
@@ -110,7 +110,7 @@ def _strided_slice_type(call: Call) -> Type:
 
 
 def _scalar_fields(call: Call, index: int) -> tuple[Dim | None, ...]:
-    """The integers in the tuple that operand ``index`` is, None for each that is not known."""
+    """The integers in operand ``index``, which must be a tuple; None for each one that is not known."""
     ty = call.args[index].ty
     if not isinstance(ty, TupleType):
         raise wrong_operand(call, index, "a tuple of integers, such as (0, 1)")
@@ -135,9 +135,9 @@ def _slice_axes(call: Call, axes: Sequence[int], ndim: int) -> list[int]:
 def slice_length(
     extent: Dim, begin: Dim | None, end: Dim | None, stride: Dim | None, inbound: bool = False
 ) -> Dim | None:
-    """The number of places that ``begin:end:stride`` takes of ``extent``, as Python slices; None if not known.
+    """The length of the slice ``begin:end:stride`` of ``extent`` elements, as in Python; None if it is not known.
 
-    With ``inbound`` the bounds of an axis of unknown size are taken not to pass its ends.
+    With ``inbound``, the bounds are assumed not to pass the ends of an axis of symbolic size.
     """
     if begin is None or end is None or not isinstance(stride, int):
         return None
@@ -148,19 +148,19 @@ def slice_length(
         return None
     if stride == 1 and first == 0 and last == extent:
         return extent
-    # A bound that is past the other bound's end gives no places anyway, so each is clipped on one side only.
+    # A bound beyond the other bound's end gives an empty slice anyway, so each is clipped on one side only.
     if stride < 0:
         first, last, stride = last, first, -stride
         first, last = (first, last) if inbound else (dim_max(first, -1), dim_min(last, extent - 1))
     elif not inbound:
         first, last = dim_max(first, 0), dim_min(last, extent)
     elif first == 0 or last == extent:
-        return ceildiv(last - first, stride)  # no bound passes the other, since none passes an end
+        return ceildiv(last - first, stride)  # first <= last, since no bound passes an end
     return dim_max(ceildiv(last - first, stride), 0)
 
 
 def _from_front(bound: Dim, extent: Dim) -> Dim | None:
-    """The bound of a slice, a negative one counted from the end; None if its sign is not known."""
+    """The bound of a slice, counted from the front also if it is negative; None if its sign is not known."""
     is_positive = bound == extent or dim_at_least(bound, 0)  # a size is never negative
     return None if is_positive is None else bound if is_positive else bound + extent
 
@@ -174,16 +174,16 @@ def _strided_slice(
     strides: tuple[int, ...] | None,
     assume_inbound: bool,
 ) -> Any:
-    del assume_inbound  # a promise about sizes that are not known, and here they are
+    del assume_inbound  # only needed if sizes are symbolic
     for axis, first, last, stride in zip(axes, begin, end, strides or (1,) * len(axes), strict=True):
         x = _sliced(xp, x, axis % x.ndim, slice(first, last, stride))
     return x
 
 
 def _sliced(xp: Any, x: Any, axis: int, part: slice) -> Any:
-    """``x`` cut at one axis; PyTorch has no negative strides, so those are slices that are turned round.
+    """A slice of ``x`` along one axis. PyTorch has no negative strides, so such a slice is taken forwards and flipped.
 
-    Forwards the size is not asked for: in a program that PyTorch traces it may be a symbol.
+    With a positive stride the size is not read, since it may be symbolic in a program that PyTorch traces.
     """
     before = (slice(None),) * axis
     if part.step is None or part.step > 0:
@@ -209,13 +209,13 @@ def strided_slice(
     strides: Scalars | None = None,
     assume_inbound: bool = False,
 ) -> Call:
-    """``x[begin:end:stride]`` along each of some axes; follows Python's slices, and ``Slice`` of ONNX.
+    """``x[begin:end:stride]`` along each of ``axes``; follows Python's slices, and ``Slice`` of ONNX.
 
     Operands: ``x``, any tensor; ``axes`` (negative: from the end), ``begin``, ``end`` and ``strides``, tuples
-    of the same length, of ints or sizes; strides are 1 where they are left out. Negative bounds count from
-    the end, and bounds past an end are moved there. Attributes: ``assume_inbound``, a promise that no bound
-    passes an end, which gives simpler sizes where those of ``x`` are symbolic. Result: ``x``'s dtype and
-    rank; sizes are exact, or not known where a bound or its sign is not. Raises `OpTypeError` for axes that
+    of the same length, of ints or sizes; strides are 1 if omitted. Negative bounds count from
+    the end, and bounds past an end are clipped to it. Attributes: ``assume_inbound``, a promise that no bound
+    passes an end, which gives simpler sizes if the sizes of ``x`` are symbolic. Result: ``x``'s dtype and
+    rank; sizes are exact, or unknown if a bound or its sign is unknown. Raises `OpTypeError` for axes that
     ``x`` does not have or that repeat, for tuples of other lengths, and for a stride of 0.
     """
     ...
@@ -248,10 +248,10 @@ def _dynamic_strided_slice(xp: Any, x: Any, begin: Any, end: Any, strides: Any) 
     traits=(Trait.MOVES,),
 )
 def dynamic_strided_slice(x: Expr, begin: Expr, end: Expr, strides: Expr) -> Call:
-    """`strided_slice` along every axis, with bounds that are tensors; follows ``Slice`` of ONNX.
+    """A `strided_slice` along every axis, with bounds that are tensors; follows ``Slice`` of ONNX.
 
     Operands: ``x``, any tensor; ``begin``, ``end`` and ``strides``, integers of shape (ndim of x,).
-    Result: ``x``'s dtype and rank; its sizes are known only when it runs.
-    Raises `OpTypeError` when a bound is no tensor of integers of that shape.
+    Result: ``x``'s dtype and rank; its sizes are only known at run time.
+    Raises `OpTypeError` if a bound is not a tensor of integers of that shape.
     """
     ...

@@ -1,8 +1,8 @@
-"""Gradients of operators that take elements by position, and that put them there.
+"""Gradients of operators that read or write elements by position.
 
-They stand apart from the operators, in `indexing`, `gather` and `scatter`, because the two kinds are each other's
-gradients: what was taken from a place is added to it, what was put there is taken from it. So does what chooses
-elements (`median`, `unique`).
+They are not in the modules of the operators, `indexing`, `gather` and `scatter`, because the two kinds are each other's
+gradients: the adjoint of a gathered element is added at its position, and the adjoint of a scattered element is
+gathered from its position. The gradients of operators that choose elements (`median`, `unique`) are here too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _take_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]
 def _take_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     taken = take(adjoint, call.args[2], **call.attrs)
     if call.attrs.mode == "nan":
-        # Past the ends there is NaN rather than an element, and no gradient.
+        # Indices past the ends give NaN rather than an element, and no gradient.
         taken = where(equal(taken, taken), taken, 0.0)
     return [taken, None, None]
 
@@ -60,7 +60,7 @@ def _take_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
 
 @operator_of(strided_slice).define_gradient
 def _strided_slice_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """Axis by axis from the last: the slice along it is put where it stood among zeros."""
+    """For each axis, from the last: put the slice along it back to its position, among zeros."""
     x, *parts = call.args
     axes, begins, ends, *given = (fields_of(part) for part in parts)
     strides = given[0] if given else (PrimValue(1),) * len(axes)
@@ -81,7 +81,7 @@ def _strided_slice_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
 
 
 def _known(scalar: Expr) -> int:
-    """The number that an axis or a stride is; the operator's type rule has seen that it is known."""
+    """The value of an axis or a stride, which is known, as the operator's type rule has checked."""
     assert isinstance(scalar.ty, PrimType)
     assert isinstance(scalar.ty.value, int)
     return scalar.ty.value
@@ -118,7 +118,7 @@ def _gather_nd_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | 
 
 
 def _with_batch_places(call: Call, indices: Expr) -> Expr:
-    """``indices`` with the places along the batch axes written out in front."""
+    """``indices`` with the indices along the batch axes added in front."""
     batch: int = call.attrs.batch_dims
     if batch == 0:
         return indices
@@ -140,7 +140,7 @@ def _index_tensor_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr
 # --- scattering
 
 _Gather = Callable[[Expr], Expr]
-"""``gather(data)`` from the places of the call."""
+"""``gather(data)``: the elements of ``data`` at the positions of the call."""
 
 
 @operator_of(scatter_elements).define_gradient
@@ -155,7 +155,7 @@ def _scatter_nd_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr |
 
 
 def _scattered(call: Call, data: Expr, updates: Expr, reduction: str) -> Expr:
-    """``updates`` folded into ``data`` at the places of the call."""
+    """``updates`` combined with ``data`` at the positions of the call."""
     return Call(call.op, (data, call.args[1], updates), {**call.attrs, "reduction": reduction})
 
 
@@ -181,7 +181,10 @@ def _scatter_shares(call: Call, output: Expr, adjoint: Expr, gather: _Gather) ->
 
 
 def _product_shares(call: Call, adjoint: Expr, gather: _Gather) -> list[Expr | None]:
-    """Each factor's share is the product of the others, which are all there if it is the only zero, or none is."""
+    """The shares for "mul": the adjoint times the product of the other factors, found by division.
+
+    Zeros are counted apart. A factor's share is not 0 only if the other factors contain no zero.
+    """
     parts: list[tuple[Expr, Expr]] = []
     for factor in (call.args[0], call.args[2]):
         is_zero = equal(factor, 0.0)
@@ -211,7 +214,7 @@ def _slice_scatter_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
     return [left, strided_slice(adjoint, [axis], [start], [end], [step]), None, None, None]
 
 
-# --- chosen elements: the adjoint of each goes to where it stood
+# --- chosen elements: the adjoint of each is put at its position
 
 
 @operator_of(median).define_gradient
@@ -225,7 +228,7 @@ def _median_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
 
 @operator_of(unique).define_gradient
 def _unique_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """Equal elements count as one, which stands where the first of them does."""
+    """The adjoint of each distinct value, put at the position of its first appearance."""
     x, is_sorted = call.args[0], call.args[1]
     axis = call.args[5] if len(call.args) > 5 else None
     first = unique(x, is_sorted, True, False, False, axis)[1]

@@ -1,4 +1,4 @@
-"""Several tensors into one, and one into several: concat, stack, split, meshgrid."""
+"""Joining tensors and splitting one into several: concat, stack, split, meshgrid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Fact = TypeVar("_Fact", int, str)
 
 
 def joined_fields(call: Call) -> tuple[TensorType, ...]:
-    """The types of the tensors in operand 0, one or more."""
+    """The types of the tensors in operand 0. Raises `OpTypeError` if there are none."""
     fields = tensor_fields(call, 0)
     if not fields:
         raise wrong_operand(call, 0, "one tensor or more")
@@ -31,7 +31,10 @@ def joined_fields(call: Call) -> tuple[TensorType, ...]:
 
 
 def _require_one(call: Call, values: Sequence[_Fact | None], expected: str) -> _Fact | None:
-    """The one value of all tensors in operand 0, as far as it is known; ``expected`` tells of two that differ."""
+    """The common value of all tensors in operand 0; None if none is known.
+
+    Raises `OpTypeError` with the text ``expected`` if two known values differ.
+    """
     known = [(i, value) for i, value in enumerate(values) if value is not None]
     for i, value in known:
         if value != known[0][1]:
@@ -40,7 +43,7 @@ def _require_one(call: Call, values: Sequence[_Fact | None], expected: str) -> _
 
 
 def joined_dtype(call: Call, fields: Sequence[TensorType]) -> str | None:
-    """The one dtype of the tensors in operand 0; None if one is not known."""
+    """The common dtype of the tensors in operand 0; None if one is not known."""
     dtypes = [field.dtype for field in fields]
     expected = "tensors of one dtype; number {} has {}, number {} has {}: convert one with R.astype"
     found = _require_one(call, dtypes, expected)
@@ -54,9 +57,9 @@ def _joined_ndim(call: Call, fields: Sequence[TensorType]) -> int:
 
 
 def _agreed_sizes(call: Call, fields: Sequence[TensorType], free: int | None) -> list[Dim] | None:
-    """The sizes that all fields have, except at axis ``free``; None if no shape is known.
+    """The common sizes of all fields, except at axis ``free``; None if no shape is known.
 
-    Sizes that cannot be compared are the same wherever there is a result, so either is its size; a number says most.
+    Two sizes that cannot be compared must be equal in a run, so either can be used; a number is preferred.
     """
     shapes = [(i, field.shape) for i, field in enumerate(fields) if field.shape is not None]
     if not shapes:
@@ -105,11 +108,11 @@ _joins: Final = partial(declares, primitive=True, traits=(Trait.MOVES,), axes_of
 
 @_joins("relax.concat", infer=_concat_type, reference=array_function("concat"))
 def concat(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
-    """``tensors`` one after another along an axis that they have; follows ``numpy.concatenate``.
+    """``tensors`` joined along an existing axis; follows ``numpy.concatenate``.
 
     Operands: ``tensors``, one or more tensors of one dtype and rank, of the same size at every other axis; or
-    an expression of such a tuple. Attributes: ``axis`` (negative: from the end); None flattens each first, of
-    any shapes. Result: that dtype; sizes add up along ``axis``. Raises `OpTypeError` when dtypes, ranks or
+    an expression of such a tuple. Attributes: ``axis`` (negative: from the end); None flattens the tensors, which may
+    then have any shapes. Result: that dtype; sizes add up along ``axis``. Raises `OpTypeError` if dtypes, ranks or
     sizes never agree.
     """
     ...
@@ -131,7 +134,7 @@ def _stack_type(call: Call) -> Type:
 
 
 def _of_first_axis(attrs: dict[str, Any], tensors: Any) -> tuple[Any]:
-    """Makes no axis the first one."""
+    """Replace the axis None by 0."""
     attrs["axis"] = attrs["axis"] or 0
     return (tensors,)
 
@@ -143,11 +146,11 @@ def _of_first_axis(attrs: dict[str, Any], tensors: Any) -> tuple[Any]:
     prepare=_of_first_axis,
 )
 def stack(tensors: Expr | Sequence[Expr], axis: int | None = 0) -> Call:
-    """``tensors`` along an axis that is new; follows ``numpy.stack``.
+    """``tensors`` joined along a new axis; follows ``numpy.stack``.
 
     Operands: ``tensors``, one or more tensors of one dtype and shape; or an expression of such a tuple.
-    Attributes: ``axis``, where the new axis stands in the result (negative: from its end; None: 0). Result: that
-    dtype, with an axis of size ``len(tensors)``. Raises `OpTypeError` when dtypes or shapes never agree.
+    Attributes: ``axis``, the position of the new axis in the result (negative: from its end; None: 0). Result: that
+    dtype, with an axis of size ``len(tensors)``. Raises `OpTypeError` if dtypes or shapes never agree.
     """
     ...
 
@@ -174,7 +177,7 @@ def _split_type(call: Call) -> Type:
 
 
 def section_sizes(extent: Dim, sections: int) -> list[Dim]:
-    """The sizes of the parts of an axis: each the quotient rounded up, as far as the axis reaches."""
+    """The sizes of the parts of an axis: each is the quotient rounded up, until the axis ends."""
     exact = exact_divide(extent, sections)
     if exact is not None:
         return [exact] * sections
@@ -219,19 +222,19 @@ def _as_cut(cut: Any, op_name: str, name: str) -> Any:
 
 
 _Cuts: TypeAlias = "int | Sequence[Dim | Expr]"
-"""A number of sections, or the places to cut at."""
+"""A number of sections, or the indices at which to split."""
 
 
 @declares("relax.split", forms={"_Cuts": _as_cuts}, infer=_split_type, reference=_split, traits=(Trait.MOVES,))
 def split(x: Expr, indices_or_sections: _Cuts, axis: int = 0) -> Call:
-    """``x`` cut along an axis, as a tuple of tensors; the places to cut at are those of ``numpy.split``.
+    """``x`` split along an axis into a tuple of tensors; indices are those of ``numpy.split``.
 
-    Operands: ``x``, any tensor. Attributes: ``indices_or_sections``, a number of sections, or the places to
-    cut at, counted from 0 (a symbolic size is one, too); a place past the end gives an empty part. ``axis``
-    (negative: from the end). When the size is no multiple of the number of sections, all but the last ones
-    have the quotient rounded up, and what is left goes to the last, as in Relax. Result: a tuple, also when
-    it has one field only. Raises `OpTypeError` for an axis that ``x`` does not have, less than one section,
-    or a negative place.
+    Operands: ``x``, any tensor. Attributes: ``indices_or_sections``, a number of sections, or the indices at which
+    to split, from 0 (they may be symbolic sizes); an index past the end gives an empty part. ``axis``
+    (negative: from the end). If the size is not a multiple of the number of sections, the first sections
+    have the quotient rounded up, and the last ones get what is left, as in Relax. Result: a tuple, even if
+    it has only one field. Raises `OpTypeError` for an axis that ``x`` does not have, fewer than one section,
+    or a negative index.
     """
     ...
 
@@ -261,11 +264,11 @@ def _meshgrid(xp: Any, tensors: tuple[Any, ...], indexing: str) -> tuple[Any, ..
 
 @declares("relax.meshgrid", infer=_meshgrid_type, reference=_meshgrid, traits=(Trait.MOVES,))
 def meshgrid(tensors: Expr | Sequence[Expr], indexing: str = "ij") -> Call:
-    """The coordinates of a grid from those along its axes; follows ``numpy.meshgrid``.
+    """The coordinate tensors of a grid from the coordinates along its axes; follows ``numpy.meshgrid``.
 
     Operands: ``tensors``, one or more tensors of rank 1 and one dtype; or an expression of such a tuple.
     Attributes: ``indexing``, "ij" (axis i of the results runs along tensor i) or "xy" (the first two axes are
-    swapped). Result: a tuple of as many tensors, all of the grid's shape. Raises `OpTypeError` for other
+    swapped). Result: a tuple with a tensor of the grid's shape for each of ``tensors``. Raises `OpTypeError` for other
     ranks or dtypes.
     """
     ...
@@ -275,7 +278,7 @@ def meshgrid(tensors: Expr | Sequence[Expr], indexing: str = "ij") -> Call:
 
 
 def _parted(adjoint: Expr, cuts: int | Sequence[Dim], axis: int, tensors: Sequence[Expr]) -> list[Expr | None]:
-    """The parts of an adjoint, for the tensors of operand 0."""
+    """The adjoint split at ``cuts`` into the shares of the tensors of operand 0."""
     parts = split(adjoint, cuts, axis)
     return [Tuple([adjoints.reshape_like(parts[i], tensor) for i, tensor in enumerate(tensors)])]
 

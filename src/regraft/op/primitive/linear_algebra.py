@@ -81,20 +81,20 @@ def _matmul(xp: Any, x1: Any, x2: Any, out_dtype: str | None) -> Any:
 def matmul(x1: Expr, x2: Expr, out_dtype: ResultDtype = None) -> Call:
     """The matrix product of ``x1`` and ``x2``; follows ``numpy.matmul``.
 
-    Operands: ``x1`` of shape (..., n, k) and ``x2`` of shape (..., k, m), whose leading axes broadcast; a
+    Operands: ``x1`` of shape (..., n, k) and ``x2`` of shape (..., k, m), whose leading axes broadcast. A
     tensor of rank 1 is a row on the left and a column on the right, and its axis is not in the result.
     Attributes: ``out_dtype``, the dtype of the result, in which integers are multiplied and summed; None:
-    that of the operands, which must be the same then. Result: shape (..., n, m). On bool, "or" of "and"s.
+    the dtype of the operands, which must then be the same. Result: shape (..., n, m). For bool, "or" of "and"s.
     Raises `OpTypeError` for scalars, and for sizes or dtypes that never agree.
     """
     ...
 
 
 def linear(data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: str | None = None) -> Expr:
-    """``data @ weight.T + bias``, as in ``torch.nn.functional.linear``: no operator, but up to three calls.
+    """``data @ weight.T + bias``, as in ``torch.nn.functional.linear``; not an operator, but up to three calls.
 
-    Operands: ``data`` (..., k); ``weight`` (m, k), or (k,); ``bias``, what broadcasts with the result, or
-    None. Attributes: ``out_dtype``, the dtype of the product, hence of ``bias``. Result: shape (..., m).
+    Operands: ``data`` (..., k); ``weight`` (m, k), or (k,); ``bias``, a tensor that broadcasts with the result,
+    or None. Attributes: ``out_dtype``, the dtype of the product, and so of ``bias``. Result: shape (..., m).
     Raises `OpTypeError` as `matmul` and `add` do.
     """
     product = matmul(data, permute_dims(weight), out_dtype)
@@ -125,9 +125,9 @@ def _outer(xp: Any, x1: Any, x2: Any) -> Any:
     gradient=lambda call, output, adjoint: [matmul(adjoint, call.args[1]), matmul(call.args[0], adjoint)],
 )
 def outer(x1: Expr, x2: Expr) -> Call:
-    """Every product of an element of ``x1`` with one of ``x2``; follows ``torch.outer``.
+    """The outer product: every element of ``x1`` times every element of ``x2``; follows ``torch.outer``.
 
-    Operands: tensors of rank 1, of shapes (n,) and (m,); of two dtypes, ``x2`` is cast to that of ``x1``, as in Relax.
+    Operands: tensors of rank 1, of shapes (n,) and (m,); ``x2`` is cast to the dtype of ``x1``, as in Relax.
     Result: the dtype of ``x1``, shape (n, m). Raises `OpTypeError` for other ranks.
     """
     ...
@@ -163,7 +163,7 @@ def _matmul_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
 
 
 def _right_share(left: Expr, rank: int, adjoint: Expr) -> Expr:
-    """``left.T @ adjoint``; where one matrix, of ``rank`` 2, serves a whole batch, as one product over all rows."""
+    """``left.T @ adjoint``; if one matrix, of ``rank`` 2, is used for a whole batch, as one product over all rows."""
     rows, dims = tensor_type(left), tensor_type(adjoint).shape
     if rows.shape is not None and dims is not None and rows.ndim > 2 and rank == 2:
         count = dim_product(rows.shape[:-1])

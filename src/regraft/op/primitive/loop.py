@@ -1,9 +1,9 @@
-"""Loops: a function of the program that is called again and again, each time with what it gave before.
+"""Loops: a function of the program that is called repeatedly, each time with the results of the call before.
 
-One operator says what ONNX says with `Loop` and `Scan`, JAX with `while_loop`, `fori_loop` and `scan`, and PyTorch with
-`while_loop` and `scan`. Its body is a function of the language: one that is defined where the loop stands, and sees
-what is visible there, or one of the module. So whatever prints, visits, rewrites or runs functions and calls knows
-loops, too.
+One operator covers ONNX's `Loop` and `Scan`, JAX's `while_loop`, `fori_loop` and `scan`, and PyTorch's
+`while_loop` and `scan`. Its body is a function of the language: a local function, which sees the variables that are
+visible there, or a function of the module. So all code that prints, visits, rewrites or runs functions and calls also
+handles loops.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from ..semantics import namespace_dtype
 __all__ = ["loop"]
 
 STEP: Final = TensorType((), "int64")
-"""The type of the number of a step, which every body takes first."""
+"""The type of the step number, which is the first parameter of every body."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
-    """The operands of a call of `loop`; ``count`` and ``condition`` are None where they are left out."""
+    """The operands of a call of `loop`; ``count`` and ``condition`` are None if omitted."""
 
     body: Expr
     carried: Expr
@@ -54,9 +54,9 @@ class LoopParts:
 
 
 class LoopTypes(NamedTuple):
-    """The types of what a call of `loop` gives: the last ``carried`` values, and one of the ``rows`` of each stack.
+    """The types of the results of a call of `loop`: the final ``carried`` values, and the ``rows`` of the stacks.
 
-    ``steps`` is the number of steps, where the call tells it.
+    ``steps`` is the number of steps, None if it is not known from the call.
     """
 
     carried: tuple[Type, ...]
@@ -76,9 +76,9 @@ def loop_parts(call: Call) -> LoopParts:
 
 
 def loop_types(call: Call) -> LoopTypes:
-    """The type of a call of `loop`, from the types of its body and operands. Raises `OpTypeError` for a wrong call.
+    """The result types of a call of `loop`, from its body and operands. Raises `OpTypeError` for a wrong call.
 
-    A size that is the same in every step stays in the types; what changes from step to step is left out.
+    A size that is the same in every step stays in the types; sizes that change from step to step are left out.
     """
     parts = loop_parts(call)
     params, results = _signature(call, parts)
@@ -117,7 +117,7 @@ def loop_types(call: Call) -> LoopTypes:
 
 
 def _signature(call: Call, parts: LoopParts) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
-    """The types of the body's parameters and of what it gives besides the condition."""
+    """The types of the body's parameters, and of its results without the condition."""
     ty = parts.body.ty
     if not isinstance(ty, FuncType) or ty.params is None or not isinstance(ty.ret, TupleType):
         raise wrong_operand(call, 0, "a function that gives a tuple: the carried values, then what is stacked")
@@ -165,20 +165,20 @@ def row_of(stack: TensorType) -> TensorType:
 
 
 class _Fixed(NamedTuple):
-    """The sizes that the variables ``own`` of a body's parameters stand for, where they are the same in every step."""
+    """The values ``sizes`` of a body's size variables ``own``, as far as they are the same in every step."""
 
     own: set[SymVar]
     sizes: dict[SymVar, Dim]
 
     def settled(self, ty: Type) -> Type:
-        """A type of the body as it is seen outside of it."""
+        """A type in the body, converted to a type outside of it."""
         return substitute_type(erase_unbound(ty, lambda size: size in self.sizes or size not in self.own), self.sizes)
 
 
 def _fixed(
     own: set[SymVar], sizes: dict[SymVar, Dim], carried: Sequence[Type], start: Sequence[Type], after: Sequence[Type]
 ) -> _Fixed:
-    """The ones of ``sizes``, the sizes of the first step, that later steps keep."""
+    """The sizes, among ``sizes`` of the first step, that do not change in later steps."""
     changing = own - sizes.keys()
     while True:
         fixed = _Fixed(own, {size: dim for size, dim in sizes.items() if size not in changing})
@@ -194,7 +194,7 @@ def _fixed(
 
 
 def _final(param: Type, first: Type, last: Type) -> Type:
-    """The type of a carried value after the last step, of which there may be none."""
+    """The type of a carried value after the loop, which may have no steps."""
     if is_subtype(first, param) is True and is_subtype(last, param) is True:
         return param
     return common_supertype(first, last)
@@ -207,7 +207,7 @@ def _row(ty: Type) -> TensorType:
 
 
 def _steps(call: Call, parts: LoopParts, scanned: Sequence[TensorType]) -> Dim | None:
-    """The number of steps, if the call tells it."""
+    """The number of steps; None if the call does not determine it."""
     count = parts.count
     if count is not None and not _is_scalar(count.ty, is_integer):
         raise wrong_operand(call, 3, "an integer, as a scalar tensor: how many steps are made at most")
@@ -228,7 +228,7 @@ def _steps(call: Call, parts: LoopParts, scanned: Sequence[TensorType]) -> Dim |
 
 
 def known_count(count: Expr) -> Dim | None:
-    """The number that an operand ``count`` is, where it is a constant or a size."""
+    """The value of the operand ``count``, if it is a constant or a size; else None."""
     if isinstance(count, Constant):
         return int(count.data.numpy().reshape(())[()])
     return count.as_size() if isinstance(count, PrimValue) else None
@@ -240,13 +240,13 @@ def _loop_type(call: Call) -> Type:
 
 
 def stacked(row: TensorType, steps: Dim | None) -> TensorType:
-    """The type of ``steps`` tensors like ``row``, one after another along a new first axis."""
+    """The type of ``steps`` tensors like ``row``, stacked along a new first axis."""
     if row.shape is not None and steps is not None:
         return TensorType((steps, *row.shape), row.dtype)
     return TensorType(None, row.dtype, UNKNOWN_NDIM if row.ndim == UNKNOWN_NDIM else row.ndim + 1)
 
 
-# --- the meaning
+# --- the reference
 
 
 def _loop(
@@ -258,7 +258,7 @@ def _loop(
     condition: Any,
     rows: Sequence[tuple[tuple[int, ...], str]] = (),
 ) -> tuple[Any, ...]:
-    """``rows`` are the shape and dtype of what each step gives to stack, for the case that there is no step."""
+    """The reference. ``rows`` are the shapes and dtypes of the values to stack, used if there is no step."""
     lengths = {x.shape[0] for x in scanned}
     if len(lengths) > 1:
         raise ValueError(f"what is scanned has {' and '.join(map(str, sorted(lengths)))} slices")
@@ -280,7 +280,7 @@ def _loop(
 
 
 def is_left_out(operand: Any) -> bool:
-    """True for the operand of a loop that was not given: None, or an empty tuple."""
+    """True for an omitted operand of a loop: None, or an empty tuple."""
     return operand is None or (isinstance(operand, tuple) and not operand)
 
 
@@ -300,21 +300,22 @@ def loop(
     count: Expr | int | None = None,
     condition: Expr | bool | None = None,
 ) -> Call:
-    """Calls ``body`` step by step, each time with the values that the step before gave.
+    """Call ``body`` repeatedly, each time with the values that the step before returned.
 
-    Operands: ``body``, a function without effects, of the number of the step (int64, from 0), the carried values, and
-    one slice of each scanned tensor; ``carried``, a tuple of what the first step is given; ``scanned``, a tuple of
+    Operands: ``body``, a function without effects, of the step number (int64, from 0), the carried values, and
+    one slice of each scanned tensor; ``carried``, a tuple of the values for the first step; ``scanned``, a tuple of
     tensors of one length, of which step i gets the slices ``x[i]``; ``count``, the greatest number of steps, an integer
-    (none where it is negative); ``condition``, a bool, whether the first step is made. The body gives a tuple: with a
-    condition whether another step follows, then the carried values for it, then any tensors that are to be stacked.
+    (a negative one means no steps); ``condition``, a bool, False for no steps. The body returns a tuple: if there is a
+    condition, a bool that is True if another step follows; then the carried values for the next step; then any tensors
+    to stack.
 
-    Result: a tuple of the carried values after the last step, and the stacks of what the steps gave besides, along a
-    new first axis. A loop of no step gives the carried values as they came and empty stacks, in which sizes that only
-    a step would tell are 0. What a carried value is may change its sizes from step to step, not its rank or dtype,
-    where the parameter of the body names such a size, or says none.
+    Result: a tuple of the carried values after the last step, and the other results of the steps, stacked along a
+    new first axis. A loop of no steps returns the initial carried values and empty stacks, whose sizes are 0 if only
+    a step would determine them. A carried value may change its sizes from step to step, but not its rank or dtype;
+    the body's parameter must then name such a size, or state no shape.
 
-    The steps end with the slices, the count or the condition, whichever comes first; one of them has to be given, and
-    a count is not given together with slices. Follows ONNX ``Loop`` and ``Scan``, and ``jax.lax``.
+    The loop ends with the slices, the count or the condition, whichever ends first. At least one of them must be
+    given, and a count cannot be given together with slices. Follows ONNX ``Loop`` and ``Scan``, and ``jax.lax``.
     Raises `OpTypeError` for a body that does not fit. Cost: that of the body, times the steps.
     """
     starts = carried if isinstance(carried, Expr) else Tuple([as_expr(value) for value in carried])

@@ -1,4 +1,4 @@
-"""Rearranging the elements of a tensor: the order of its axes, and the order along them."""
+"""Rearranging the elements of a tensor: permuting its axes, and reversing the order along them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["flip", "layout_transform", "permute_dims", "reverse_sequence"]
 
 
 def permutation(call: Call) -> tuple[int, ...] | None:
-    """The axes of a ``permute_dims`` call, from 0 and explicit; None when they need a rank not known."""
+    """The explicit axes of a ``permute_dims`` call, from 0; None if they depend on an unknown rank."""
     ndim = tensor_operand(call, 0).ndim
     axes = call.attrs.axes
     if axes is None:
@@ -28,7 +28,7 @@ def permutation(call: Call) -> tuple[int, ...] | None:
 
 
 def last_two_swapped(ndim: int) -> tuple[int, ...]:
-    """The axes of a tensor of ``ndim`` (2 or more) dimensions, the last two swapped."""
+    """The axes of a tensor of ``ndim`` (2 or more) dimensions, with the last two swapped."""
     return (*range(ndim - 2), ndim - 1, ndim - 2)
 
 
@@ -73,11 +73,11 @@ def _permute_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr
     gradient=_permute_dims_gradient,
 )
 def permute_dims(x: Expr, axes: Sequence[int] | None = None) -> Call:
-    """``x`` with its axes in another order; follows ``numpy.transpose``.
+    """``x`` with its axes permuted; follows ``numpy.transpose``.
 
     Operands: ``x``, any tensor. Attributes: ``axes``, for each axis of the result the axis of ``x`` it comes
-    from (negative ones count from the end); None reverses all. Result: ``x``'s dtype, ``x.shape[axes[i]]`` at
-    axis i. Raises `OpTypeError` when ``axes`` is no permutation of the axes of ``x``.
+    from (negative ones count from the end); None reverses all axes. Result: ``x``'s dtype, ``x.shape[axes[i]]`` at
+    axis i. Raises `OpTypeError` if ``axes`` is not a permutation of the axes of ``x``.
     """
     ...
 
@@ -103,7 +103,7 @@ def _layout_transform_type(call: Call) -> Type:
 
 
 def _layout_transform(xp: Any, x: Any, index_map: tuple[int, ...], pad_value: float | None) -> Any:
-    del pad_value  # another order of axes leaves no gaps to fill
+    del pad_value  # permuting axes needs no padding
     return xp.permute_dims(x, index_map)
 
 
@@ -124,13 +124,13 @@ def layout_transform(
     pad_value: float | None = None,
     **relax_options: Any,
 ) -> Expr:
-    """``x`` in another layout: its axes in another order, or as a function of the indices places its elements.
+    """``x`` in another layout: with its axes permuted, or with its elements moved by a function of their indices.
 
     Operands: ``x``, any tensor. Attributes: ``index_map``, for each axis of the result the axis of ``x`` it
     comes from, counted from 0, or a function such as ``lambda n, c, h, w: (n, c // 4, h, w, c % 4)``, which becomes
-    calls of `reshape` and `permute_dims`; ``pad_value``, what fills up an axis that its block does not divide.
-    ``relax_options`` are Relax's separators of axes, which mean nothing here. Result: ``x``'s dtype. Raises
-    `OpTypeError` when ``index_map`` is no permutation of the axes, and for a function of another form.
+    calls of `reshape` and `permute_dims`; ``pad_value``, the padding of an axis that is not a multiple of its block.
+    ``relax_options`` are Relax's axis separators, which are ignored. Result: ``x``'s dtype. Raises
+    `OpTypeError` if ``index_map`` is not a permutation of the axes, and for a function of another form.
     """
     if relax_options.keys() - {"axis_separators", "input_axis_separators"}:
         raise OpTypeError(f"relax.layout_transform has no attribute {sorted(relax_options)}")
@@ -161,7 +161,7 @@ def _flip_type(call: Call) -> Type:
     gradient=lambda call, output, adjoint: [call.with_args([adjoint])],
 )
 def flip(data: Expr, axis: int) -> Call:
-    """``data`` with the order along one axis turned round; follows ``numpy.flip``.
+    """``data`` reversed along one axis; follows ``numpy.flip``.
 
     Operands: ``data``, any tensor. Attributes: ``axis`` (negative: from the end). Result: ``data``'s type.
     Raises `OpTypeError` for an axis that ``data`` does not have.
@@ -203,12 +203,12 @@ def _reverse_sequence(xp: Any, data: Any, seq_lengths: Any, seq_axis: int, batch
     gradient=lambda call, output, adjoint: [call.with_args([adjoint, call.args[1]]), None],
 )
 def reverse_sequence(data: Expr, seq_lengths: Expr, seq_axis: int = 1, batch_axis: int = 0) -> Call:
-    """``data`` with the first elements of each sequence turned round; follows ``ReverseSequence`` of ONNX.
+    """``data`` with the first elements of each sequence reversed; follows ``ReverseSequence`` of ONNX.
 
     Operands: ``data``, any tensor of two axes or more; ``seq_lengths``, integers of shape
-    (data.shape[batch_axis],): how many elements along ``seq_axis`` are turned round in each batch, from 0 to
-    all. Attributes: ``seq_axis`` and ``batch_axis`` (negative: from the end), two axes. Result: ``data``'s
-    type. Raises `OpTypeError` for lengths that are no integers of that shape, and for axes that are the same
-    or not there.
+    (data.shape[batch_axis],): the number of elements along ``seq_axis`` to reverse in each batch, from 0 to
+    all. Attributes: ``seq_axis`` and ``batch_axis`` (negative: from the end), two different axes. Result: ``data``'s
+    type. Raises `OpTypeError` for lengths that are not integers of that shape, and for axes that are equal
+    or do not exist.
     """
     ...

@@ -1,6 +1,6 @@
-"""Markers that passes read: where the gradient stops, what it computes again, where preparing weights ends.
+"""Markers that passes read: where the gradient stops, what it recomputes, where the preparation of weights ends.
 
-To everything else they are identities.
+Everything else treats them as identities.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _passes: Final = partial(_marks, gradient=lambda call, output, adjoint: [adjoint
 
 @_marks("relax.grad.no_grad", traits=(Trait.VIEW, Trait.IDEMPOTENT, Trait.STOPS_GRADIENT))
 def no_grad(input: Expr) -> Call:
-    """``input`` as it is, and no gradient goes through: ``torch.Tensor.detach``.
+    """``input``, with no gradient passing through it, as with ``torch.Tensor.detach``.
 
     Operands: ``input``, a value of any type. Result: the same value.
     """
@@ -35,17 +35,17 @@ def no_grad(input: Expr) -> Call:
 
 @_passes("relax.grad.start_checkpoint", traits=(Trait.VIEW,))
 def start_checkpoint(input: Expr) -> Call:
-    """``input`` as it is, where a checkpointed part of the program begins.
+    """``input``, marked as the begin of a checkpointed part of the program.
 
-    The gradient keeps this value and computes what follows, up to `end_checkpoint`, again, rather than keep
-    it. Operands: ``input``, a value of any type. Result: the same value.
+    The gradient keeps this value, and recomputes the values from here up to `end_checkpoint` instead of keeping
+    them. Operands: ``input``, a value of any type. Result: the same value.
     """
     ...
 
 
 @_passes("relax.grad.end_checkpoint", traits=(Trait.VIEW,))
 def end_checkpoint(input: Expr) -> Call:
-    """``input`` as it is, where a checkpointed part of the program ends; see `start_checkpoint`.
+    """``input``, marked as the end of a checkpointed part of the program; see `start_checkpoint`.
 
     Operands: ``input``, a value of any type. Result: the same value.
     """
@@ -54,8 +54,8 @@ def end_checkpoint(input: Expr) -> Call:
 
 @_passes("relax.builtin.stop_lift_params", traits=(Trait.VIEW, Trait.IDEMPOTENT))
 def stop_lift_params(x: Expr) -> Call:
-    """``x`` as it is, and nothing that is made of it is moved to the function that prepares weights.
+    """``x``, marked so that values computed from it are not moved to the function that prepares weights.
 
-    `regraft.transform.LiftTransformParams` reads it, and takes it out. Operands: ``x``, a tensor. Result: the same.
+    `regraft.transform.LiftTransformParams` reads and removes the marker. Operands: ``x``, a tensor. Result: the same.
     """
     ...

@@ -1,8 +1,8 @@
-"""Calls of functions that live outside the program, and what only an engine can do: print, assert, closures.
+"""Calls of external functions, and operators that only an engine can execute: print, assert, closures.
 
-Nothing is known of such a function but what the call states about it: ``out_ty`` or ``ty_args``, the type of
-what it returns (the older names ``out_sinfo`` and ``sinfo_args`` are taken as well). The engine that runs a
-program gives these calls their meaning.
+The only known fact about an external function is what its call states: ``out_ty`` or ``ty_args``, the type of
+its result (the older names ``out_sinfo`` and ``sinfo_args`` are accepted too). The engine that runs a
+program executes these calls.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Callee: TypeAlias = "str | Expr"
 
 
 def _as_types(stated: Any, name: str, argument: str) -> tuple[Type, ...]:
-    """The types that a call states, one or several."""
+    """The types that a call states, given as one type or several, as a tuple."""
     if isinstance(stated, Type):
         return (stated,)
     if isinstance(stated, Sequence) and not isinstance(stated, str):
@@ -54,7 +54,10 @@ def _as_types(stated: Any, name: str, argument: str) -> tuple[Type, ...]:
 
 
 def one_of(name: str, given: Types | None, older: Types | None, argument: str = "ty_args") -> tuple[Type, ...]:
-    """The types of a result, which a call states as ``argument``, or by the name that Relax had for that."""
+    """The types of a result, which a call states as ``argument`` or under Relax's older name.
+
+    Raises `OpTypeError` unless exactly one of the two is given.
+    """
     if (given is None) == (older is None):
         older_name = argument.replace("ty", "sinfo")
         raise OpTypeError(
@@ -64,12 +67,12 @@ def one_of(name: str, given: Types | None, older: Types | None, argument: str = 
 
 
 def as_callee(func: Callee) -> Expr:
-    """An outside function by its name, or the expression of one."""
+    """An external function, given by its name, or an expression of a function."""
     return ExternFunc(func) if isinstance(func, str) else func
 
 
 def as_packed_arguments(args: Any) -> Expr:
-    """The arguments of a call as one tuple: an expression that is no tuple is the only one."""
+    """The arguments of a call as one tuple; an expression that is not a tuple is the only argument."""
     if isinstance(args, Expr):
         return args if isinstance(args.ty, TupleType | ObjectType) else Tuple([args])
     items: Iterable[Any] = args
@@ -83,12 +86,12 @@ def _check_callee(call: Call) -> None:
 
 
 def check_arguments(call: Call) -> None:
-    """Raise unless operand 1 is a tuple of arguments."""
+    """Raise `OpTypeError` if operand 1 is not a tuple of arguments."""
     if not isinstance(call.args[1].ty, TupleType | ObjectType):
         raise wrong_operand(call, 1, "a tuple of the arguments")
 
 
-# --- functions that live outside
+# --- external functions
 
 
 def _call_py_func_type(call: Call) -> Type:
@@ -99,7 +102,7 @@ def _call_py_func_type(call: Call) -> Type:
 
 
 def _stated_results(call: Call) -> tuple[Type, Sequence[Type]]:
-    """The type that a call states, and those of its results, which it holds."""
+    """The type that a call states, and the types of its single results."""
     stated = stated_type(call)
     return stated, stated.fields if isinstance(stated, TupleType) else (stated,)
 
@@ -120,11 +123,11 @@ CALL_PY_FUNC = primitive("relax.call_py_func", ("func", "args"), infer=_call_py_
 
 
 def call_py_func(func_name: str | StringImm, args: Expr | Sequence[Expr], out_ty: Types) -> Call:
-    """A call of a Python function of the module, which ``@I.pyfunc`` or `BasePyModule` gives it.
+    """A call of a Python function of the module, added by ``@I.pyfunc`` or `BasePyModule`.
 
-    Operands: ``func_name``, its name; ``args``, a tuple of what it is given, or the only one. ``out_ty``: the type of
-    the result (for several types, a tuple of them). It counts as pure: whoever writes the call vouches for that.
-    Raises `OpTypeError` where types are not stated.
+    Operands: ``func_name``, its name; ``args``, a tuple of the arguments, or the only argument. ``out_ty``: the type of
+    the result (for several types, a tuple of them). It counts as pure; the author of the call guarantees that.
+    Raises `OpTypeError` if types are not stated.
     """
     types = _as_types(out_ty, CALL_PY_FUNC.name, "out_ty")
     return Call(CALL_PY_FUNC, (_argument(func_name), as_packed_arguments(args)), None, (joined_type(types),))
@@ -136,12 +139,12 @@ CALL_DPS_PACKED = primitive("relax.call_dps_packed", ("func", "args"), infer=_ca
 def call_dps_packed(
     func: Callee, args: Expr | Sequence[Expr], out_ty: Types | None = None, *, out_sinfo: Types | None = None
 ) -> Call:
-    """A call of a pure outside function that writes into tensors it is given ("destination-passing style").
+    """A call of a pure external function that writes into tensors it is given ("destination-passing style").
 
-    Operands: ``func``, its registered name or an expression of it; ``args``, a tuple of what it reads, or the
-    only one. ``out_ty``: the types of the tensors it writes, of known shape (and dtype, to be run), which are
-    the result: one tensor or, for several types, a tuple. Raises `OpTypeError` when they are not stated, or are no such
-    types.
+    Operands: ``func``, its registered name or an expression of it; ``args``, a tuple of the values it reads, or the
+    only one. ``out_ty``: the types of the tensors it writes, of known shape (and dtype, to be run). These tensors are
+    the result: one tensor or, for several types, a tuple. Raises `OpTypeError` if the types are not stated, or are of
+    another kind.
     """
     types = one_of(CALL_DPS_PACKED.name, out_ty, out_sinfo, "out_ty")
     return Call(CALL_DPS_PACKED, (as_callee(func), as_packed_arguments(args)), None, (joined_type(types),))
@@ -150,27 +153,27 @@ def call_dps_packed(
 def call_packed(
     func: Callee, *args: Any, ty_args: Types | None = None, sinfo_args: Types | None = None, **attrs: Any
 ) -> Call:
-    """A call of an outside function that may have effects, and returns its result.
+    """A call of an external function that may have effects.
 
-    Operands: ``func``, its registered name, and what it is given. ``ty_args``: the type of the result (for
-    several types, a tuple of them). ``attrs``: what else the call says. Such a call is never moved, copied,
+    Operands: ``func``, its registered name, and its arguments. ``ty_args``: the type of the result (for
+    several types, a tuple of them). ``attrs``: further attributes of the call. Such a call is never moved, copied,
     shared or dropped. Without a type the result may be anything.
     """
     stated = ty_args is not None or sinfo_args is not None
     types = one_of("relax.call_packed", ty_args, sinfo_args) if stated else ()
-    attrs.pop("attrs_type_key", None)  # how TVM prints that there are attributes at all
+    attrs.pop("attrs_type_key", None)  # TVM prints it to mark that there are attributes
     return Call(as_callee(func), [_argument(arg) for arg in args], _frozen(attrs), types)
 
 
 def _argument(value: Any) -> Expr:
-    """The argument that an outside function is given: strings are values, too, and Python's numbers are scalars."""
+    """``value`` as an argument of an external function: strings become `StringImm`, Python numbers `PrimValue`."""
     if isinstance(value, str):
         return StringImm(value)
     return PrimValue(value) if isinstance(value, bool | int | float) else as_expr(value)
 
 
 def _frozen(value: Any) -> Any:
-    """Attribute values as calls hold them: lists become tuples, at every level."""
+    """Attribute values as calls store them: lists become tuples and mappings `Attrs`, at every level."""
     if isinstance(value, Mapping):
         return Attrs({name: _frozen(item) for name, item in cast("Mapping[str, Any]", value).items()})
     if isinstance(value, list | tuple):
@@ -187,10 +190,10 @@ CALL_PURE_PACKED = primitive("relax.call_pure_packed", ("func", "*args"), infer=
 
 
 def call_pure_packed(func: Callee, *args: Any, ty_args: Types | None = None, sinfo_args: Types | None = None) -> Call:
-    """`call_packed` of a function without effects; the author of the call guarantees that.
+    """A `call_packed` of a function without effects; the author of the call guarantees that.
 
-    Operands: ``func``, its registered name or an expression of it, and what it is given. ``ty_args``: the
-    type of the result (for several types, a tuple of them). Raises `OpTypeError` when the type is not stated.
+    Operands: ``func``, its registered name or an expression of it, and its arguments. ``ty_args``: the
+    type of the result (for several types, a tuple of them). Raises `OpTypeError` if the type is not stated.
     """
     types = one_of(CALL_PURE_PACKED.name, ty_args, sinfo_args)
     return Call(CALL_PURE_PACKED, (as_callee(func), *map(_argument, args)), None, types)
@@ -230,13 +233,13 @@ def call_inplace_packed(
     ty_args: Types | None = None,
     sinfo_args: Types | None = None,
 ) -> Call:
-    """`call_pure_packed` of a function that writes results into its arguments.
+    """A `call_pure_packed` of a function that writes results into its arguments.
 
-    It counts as pure: the author of the call guarantees that arguments that it overwrites are not used afterwards.
-    Operands: ``func``, its registered name or an expression of it, and what it is given. Attributes:
-    ``inplace_indices``, for each result the argument, from 0, that it is written into, or -1 for a new
+    It counts as pure: the author of the call guarantees that overwritten arguments are not used afterwards.
+    Operands: ``func``, its registered name or an expression of it, and its arguments. Attributes:
+    ``inplace_indices``: for each result the index, from 0, of the argument that it is written into, or -1 for a new
     tensor. ``ty_args``: the type of the result (for several types, a tuple of them). Raises `OpTypeError`
-    when types are not stated, and for indices that do not fit them or the arguments.
+    if types are not stated, and for indices that do not fit them or the arguments.
     """
     name = CALL_INPLACE_PACKED.name
     types = one_of(name, ty_args, sinfo_args)
@@ -257,9 +260,9 @@ MAKE_CLOSURE = primitive("relax.make_closure", ("func", "args"), infer=_make_clo
 
 
 def make_closure(func: Expr, args: Expr | Sequence[Expr]) -> Call:
-    """``func`` with its last arguments already given, as a value to call with `invoke_closure`.
+    """The closure of ``func`` with its last arguments already given, to be called with `invoke_closure`.
 
-    Operands: ``func``, a function of the module; ``args``, a tuple of what it captures. Result: an object.
+    Operands: ``func``, a function of the module; ``args``, a tuple of the captured values. Result: an object.
     """
     return MAKE_CLOSURE(func, as_packed_arguments(args))
 
@@ -272,7 +275,7 @@ def _invoke_type(call: Call) -> Type:
 
 
 def _invoking(name: str, traits: Sequence[Trait], doc: str):
-    """The operator that calls a closure, and the function that people call."""
+    """Declare an operator that calls a closure. Returns its public function."""
     op = primitive(name, ("closure", "args"), infer=_invoke_type, traits=traits)
 
     def function(
@@ -299,12 +302,12 @@ invoke_pure_closure = _invoking(
 )
 
 
-# --- what an engine does
+# --- operators that an engine executes
 
 
 @declares("relax.null_value", primitive=True, infer=lambda call: OBJECT)
 def null_value() -> Call:
-    """The value that stands for none: Python's ``None``, of type object."""
+    """The null value: Python's ``None``, of type object."""
     ...
 
 
@@ -312,11 +315,11 @@ PRINT = primitive("relax.print", ("*values",), {"format": ""}, infer=lambda call
 
 
 def print(*values: Any, format: str | Expr = "") -> Call:
-    """Writes values to standard output while the program runs.
+    """Write values to standard output while the program runs.
 
-    Operands: ``values``, any. Attributes: ``format``, as for ``str.format``, with one place for each value;
-    "" writes them with spaces between. Result: an empty tuple. The call is impure: it stands outside dataflow
-    blocks.
+    Operands: ``values``, any. Attributes: ``format``, as for ``str.format``, with one field for each value;
+    "" writes them separated by spaces. Result: an empty tuple. The call is impure: it cannot be in a dataflow
+    block.
     """
     return PRINT(*map(as_expr, values), format=_as_text(format, PRINT.name))
 
@@ -336,12 +339,12 @@ ASSERT_OP = primitive(
 
 
 def assert_op(condition: Expr, format_args: Any = None, *more: Any, format: str | Expr = "") -> Call:
-    """Stops the program with an error when ``condition`` does not hold.
+    """Stop the program with an error if ``condition`` is false.
 
-    Operands: ``condition``, a bool, as a scalar tensor or a prim value; ``format_args``, what the message
-    shows: one value or a sequence of them (or one after another). Attributes: ``format``, the message, as for
-    ``str.format``. Result: an empty tuple. The call is impure: it stands outside dataflow blocks. Raises
-    `OpTypeError` when the condition is no bool.
+    Operands: ``condition``, a bool, as a scalar tensor or a prim value; ``format_args``, the values for the message:
+    one value or a sequence of them (more may follow as arguments). Attributes: ``format``, the message, as for
+    ``str.format``. Result: an empty tuple. The call is impure: it cannot be in a dataflow block. Raises
+    `OpTypeError` if the condition is not a bool.
     """
     several = isinstance(format_args, list | tuple)
     first = cast("Sequence[Any]", format_args) if several else [format_args]

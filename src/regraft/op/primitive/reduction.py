@@ -1,7 +1,7 @@
-"""Folding whole axes of a tensor into one number each: sums, products, extremes, averages.
+"""Reductions of whole axes of a tensor: sums, products, extremes, averages.
 
-``axis`` is one axis, several, or None for all; with ``keepdims`` the folded axes stay, of size 1. Floats narrower than
-float32 are folded in float32 and rounded once.
+``axis`` is one axis, several, or None for all. With ``keepdims``, reduced axes stay, with size 1. Floats narrower than
+float32 are reduced in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["max", "mean", "median", "min", "prod", "std", "sum", "variance"]
 
 
 def reduced_type(call: Call, axes: Sequence[int] | None, dtype: str | None) -> TensorType:
-    """The first operand, of ``dtype``, with ``axes`` (None: all) folded, and kept as 1 if ``keepdims``."""
+    """The type of the first operand, in ``dtype``, reduced over ``axes`` (None: all); with ``keepdims``, they stay."""
     ty = tensor_operand(call, 0)
     keepdims = call.attrs.keepdims
     if axes is None and not keepdims:
@@ -44,7 +44,7 @@ def reduced_type(call: Call, axes: Sequence[int] | None, dtype: str | None) -> T
 
 
 def require_elements(call: Call, axes: Sequence[int] | None) -> None:
-    """Raise `OpTypeError` when one of ``axes`` (None: all) of the first operand is known to be empty."""
+    """Raise `OpTypeError` if one of ``axes`` (None: all) of the first operand is known to be empty."""
     ty = tensor_operand(call, 0)
     if ty.shape is None:
         return
@@ -73,7 +73,7 @@ _std_type = OfKinds(_any_type, is_float, 'a floating dtype; convert it first: R.
 
 
 def _folding(name: str, of_bool: str) -> Reference:
-    """The array API reduction ``name`` in the dtype of its operand; on bool, the one called ``of_bool``."""
+    """The array API reduction ``name`` in the dtype of its operand; for bool, the one called ``of_bool``."""
 
     def reference(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
         dtype = dtype_name(x.dtype)
@@ -93,7 +93,7 @@ def _folding(name: str, of_bool: str) -> Reference:
 
 
 def extreme_of_none(dtype: str, *, greatest: bool) -> float | int | bool:
-    """The greatest, or the least, of no elements: the least, or the greatest, that there is."""
+    """The maximum of no elements, which is the least value of ``dtype``; or the minimum, which is the greatest."""
     if is_bool(dtype):
         return not greatest
     if is_float(dtype):
@@ -115,7 +115,7 @@ def _declare(
     gradient: GradientRule,
     finite: bool | None = None,
 ):
-    """An operator of this family, and the function that people call; it takes ``of``, and ``refused`` not."""
+    """Declare an operator of this family. Returns its public function; ``of`` and ``refused`` are parts of its text."""
 
     @declares(
         f"relax.{name}",
@@ -168,7 +168,7 @@ def _std(xp: Any, x: Any, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
     return cast(xp, xp.asarray(xp.sqrt(_wide_variance(xp, x, axis, keepdims))), dtype_name(x.dtype))
 
 
-# --- the middle element
+# --- median
 
 
 def _median_type(call: Call) -> Type:
@@ -182,7 +182,7 @@ def _median_type(call: Call) -> Type:
 
 
 def _axes_of_median(call: Call) -> dict[str, Any]:
-    """`all_axes`; a single axis that is named gives places as well, so it is not the same as None."""
+    """The result of `all_axes`, except for rank 1: one named axis also gives indices, so it differs from None."""
     return all_axes(call) if tensor_operand(call, 0).ndim != 1 else {}
 
 
@@ -214,13 +214,13 @@ def _median_of_several(xp: Any, x: Any, axes: list[int], keepdims: bool) -> Any:
 
 
 def kept_axes(call: Call, folded: Expr) -> Expr:
-    """``folded``, of the shape of the result of a reduction, so that it broadcasts to the operand."""
+    """``folded``, which has the shape of a reduction's result, reshaped so that it broadcasts to the operand."""
     axes: tuple[int, ...] | None = call.attrs.axis
     return folded if call.attrs.keepdims or axes is None else reshaping.expand_dims(folded, axes)
 
 
 def _per_element(call: Call, folded: Expr) -> Expr:
-    """``folded`` divided by how many elements were folded, of a shape that broadcasts to the operand.
+    """``folded`` divided by the number of reduced elements, in a shape that broadcasts to the operand.
 
     Narrow floats cannot hold large counts, so they are divided in float32.
     """
@@ -242,13 +242,13 @@ def _deviation(call: Call) -> Expr:
 
 
 def _std_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    # Where all elements are equal the deviation is zero, and so is the gradient, as in PyTorch.
+    # If all elements are equal, the deviation is zero, and so is the gradient, as in PyTorch.
     spread = ternary.where(comparison.equal(output, 0.0), 1.0, output)
     return [_per_element(call, adjoint / spread) * _deviation(call)]
 
 
 def extreme_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """The adjoint in equal parts to all elements that are the extreme one, as PyTorch's ``amax`` does."""
+    """The adjoint, divided equally among all elements equal to the extreme, as in PyTorch's ``amax``."""
     x = call.args[0]
     axes: tuple[int, ...] | None = call.attrs.axis
     chosen = comparison.equal(x, kept_axes(call, output))
@@ -258,7 +258,7 @@ def extreme_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
 
 
 def _others_product(x: Expr, axis: int) -> Expr:
-    """For each element the product of all others along ``axis``: those before it times those after it."""
+    """For each element, the product of all others along ``axis``: the elements before it times the elements after."""
     before = scan.cumprod(x, axis, exclusive=True)
     return before * manipulate.flip(scan.cumprod(manipulate.flip(x, axis), axis, exclusive=True), axis)
 
@@ -270,7 +270,7 @@ def _prod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]
     if axes is None and ndim == UNKNOWN_NDIM:
         flat = reshaping.flatten(x)
         return [adjoints.reshape_like(adjoint * _others_product(flat, 0), x)]
-    # Without division, which zeros forbid: axis by axis, others along it times others across it.
+    # No division, since elements may be zero: for each axis, the others along it times the products across it.
     share, rest = kept_axes(call, adjoint), x
     for axis in range(ndim) if axes is None else axes:
         share = share * _others_product(rest, axis)
@@ -356,11 +356,11 @@ std = _declare(
     written_out=_axes_of_median,
 )
 def median(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Call:
-    """The middle one of the elements in order, the lower of two; NaN if one is; follows ``torch.median``.
+    """The median: the middle element in sorted order, the lower of two; NaN if one is; follows ``torch.median``.
 
     Operands: ``x``, a tensor of real numbers. Attributes: ``axis``, one axis or several, or None for all, and
-    ``keepdims``. Result: over all axes or several, a tensor of the dtype of ``x``. Over one axis, the tuple of that
-    and of where it stood along the axis (int64; the first NaN, or the one in the middle of equal ones).
-    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
+    ``keepdims``. Result: over all axes or several, a tensor of the dtype of ``x``. Over one axis, a tuple of the values
+    and their indices along the axis (int64; of the first NaN, or of the one in the middle of equal elements).
+    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or an empty axis.
     """
     ...

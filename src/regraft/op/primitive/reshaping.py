@@ -1,4 +1,4 @@
-"""Giving the elements of a tensor another shape, in row-major order: reshape, flatten, and axes of size 1."""
+"""Changing the shape of a tensor, with its elements in row-major order: reshape, flatten, and axes of size 1."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ RESHAPE = primitive(
 
 
 def reshape(x: Expr, shape: Expr | Sequence[Dim | Expr] | int) -> Call:
-    """The elements of ``x``, in row-major order, under another shape; follows ``numpy.reshape``.
+    """The elements of ``x``, in row-major order, in another shape; follows ``numpy.reshape``.
 
-    Operands: ``x``, any tensor; ``shape``, a shape expression, or the sizes themselves. Among sizes given as
-    a sequence one may be -1, which stands for what is left over, and 0 stands for the size of ``x`` at that
-    place; both are worked out here, so ``x`` must have a known shape then. In a shape expression a 0 is the
-    size 0 where that keeps the number of elements, and stands for the size of ``x`` otherwise. Result:
-    ``x``'s dtype, the given shape. Raises `OpTypeError` when the numbers of elements can never agree.
+    Operands: ``x``, any tensor; ``shape``, a shape expression, or the sizes themselves. In a sequence of sizes,
+    one may be -1, which is computed from the others, and 0 stands for the size of ``x`` at the same
+    position. Both are computed here, so ``x`` must then have a known shape. In a shape expression, 0 is the
+    size 0 if this keeps the number of elements, and otherwise stands for the size of ``x``. Result:
+    ``x``'s dtype, the given shape. Raises `OpTypeError` if the numbers of elements can never agree.
     """
     if isinstance(shape, ShapeExpr):
         return RESHAPE(x, _without_zeros(x, shape))
@@ -133,7 +133,7 @@ def _same_elements_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
     gradient=_same_elements_gradient,
 )
 def flatten(x: Expr) -> Call:
-    """All elements of ``x`` in one axis, in row-major order; follows ``numpy.ravel``.
+    """The elements of ``x`` along one axis, in row-major order; follows ``numpy.ravel``.
 
     Operands: ``x``, any tensor. Result: ``x``'s dtype, rank 1; a scalar gives one element.
     """
@@ -181,8 +181,8 @@ def _expand_dims_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr 
 def expand_dims(x: Expr, axis: int | Sequence[int]) -> Call:
     """``x`` with new axes of size 1; follows ``numpy.expand_dims``.
 
-    Operands: ``x``, any tensor. Attributes: ``axis``, where the new axes stand in the result (negative ones
-    count from its end). Result: ``x``'s dtype, one axis more for each. Raises `OpTypeError` for an axis that
+    Operands: ``x``, any tensor. Attributes: ``axis``, the positions of the new axes in the result (negative ones
+    count from its end). Result: ``x``'s dtype, with these axes added. Raises `OpTypeError` for an axis that
     the result does not have, or one given twice.
     """
     ...
@@ -216,14 +216,14 @@ def _squeeze(xp: Any, x: Any, axis: tuple[int, ...] | None) -> Any:
 
 
 def _axes_of_one(call: Call) -> dict[str, Any]:
-    """``axis=None`` for the axes of size 1, where the sizes tell."""
+    """The explicit value of ``axis=None``: the axes of size 1, if the sizes are known well enough."""
     shape = tensor_operand(call, 0).shape
     is_one = [None] if shape is None else [dims_equal(size, 1) for size in shape]
     return {} if None in is_one else {"axis": tuple(place for place, one in enumerate(is_one) if one)}
 
 
 def _without_longer(attrs: dict[str, Any], x: Expr) -> tuple[Expr]:
-    """Leaves out axes whose size is known not to be 1, if all are axes of ``x``, and each stands once."""
+    """Drop axes whose size is known not to be 1, if all given axes are axes of ``x`` and each is given once."""
     axes: tuple[int, ...] | None = attrs["axis"]
     shape = x.ty.shape if isinstance(x.ty, TensorType) else None
     if axes and shape is not None:
@@ -247,8 +247,8 @@ def _without_longer(attrs: dict[str, Any], x: Expr) -> tuple[Expr]:
 def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Call:
     """``x`` without axes of size 1; follows ``numpy.squeeze``.
 
-    Operands: ``x``, any tensor. Attributes: ``axis``, the axes to drop (negative ones count from the end);
-    None drops every axis of size 1, and the rank of the result is not known where a size is not. An axis
+    Operands: ``x``, any tensor. Attributes: ``axis``, the axes to drop (negative ones count from the end).
+    None drops every axis of size 1; if a size is unknown, so is the rank of the result. An axis
     whose size is known not to be 1 stays, as in Relax and PyTorch. Result: ``x``'s dtype. Raises `OpTypeError`
     for an axis that ``x`` does not have, or one given twice.
     """

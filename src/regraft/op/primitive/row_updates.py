@@ -1,6 +1,6 @@
-"""Folding new rows into a matrix at given places, for which the array API standard has no words.
+"""Updating rows of a matrix at given indices, for which the array API standard has no function.
 
-Scattering of every kind comes down to it. Each library has its own function for it; the namespace says which.
+All scatter operators use it. Each library has its own function, which is chosen by the namespace.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Fold: TypeAlias = Callable[[Any, Any, Any, Any, str], Any]
 
 
 def fold_into_rows(xp: Any, data: Any, rows: Any, updates: Any, reduction: str) -> Any:
-    """``data`` (p, w) with ``updates`` (k, w) folded into its rows at ``rows`` (k,), int64 from 0 to p - 1.
+    """``data`` (p, w) with ``updates`` (k, w) combined into its rows at ``rows`` (k,), int64 from 0 to p - 1.
 
-    ``reduction`` "update" puts one of the rows that meet at a place there; "add", "mul", "max", "min" and
-    "mean" fold all of them and that of ``data``, in float32 for narrower floats; the mean of integers is
-    rounded down.
+    ``reduction`` "update" replaces a row by one of its updates. "add", "mul", "max", "min" and
+    "mean" combine all updates of a row and the row of ``data``, in float32 for narrower floats. The mean of integers
+    is rounded down.
     """
     fold: Fold = _torch_fold if is_torch_namespace(xp) else _jax_fold if is_jax_namespace(xp) else _numpy_fold
     if reduction == "update":
@@ -57,5 +57,5 @@ def _torch_fold(xp: Any, data: Any, rows: Any, updates: Any, reduction: str) -> 
 
 
 def _jax_fold(xp: Any, data: Any, rows: Any, updates: Any, reduction: str) -> Any:
-    del xp  # JAX's arrays bring their own updates
+    del xp  # JAX's arrays have methods for updates
     return getattr(data.at[rows], _JAX_NAMES[reduction])(updates)

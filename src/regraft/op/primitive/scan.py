@@ -1,4 +1,4 @@
-"""Running totals along one axis."""
+"""Running sums and products along one axis."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _scan_type(call: Call) -> Type:
 
 
 def _running(name: str, identity: int) -> Reference:
-    """The array API function ``name``, whose total of nothing is ``identity``."""
+    """The reference that is the array API function ``name``; ``identity`` is the total of no elements."""
 
     def reference(xp: Any, data: Any, axis: int | None, dtype: str | None, exclusive: bool) -> Any:
         result = dtype or dtype_name(data.dtype)
@@ -56,9 +56,9 @@ def _running(name: str, identity: int) -> Reference:
 def cumsum(data: Expr, axis: int | None = None, dtype: Dtype = None, exclusive: bool = False) -> Call:
     """The sum of the elements up to each one along ``axis``; follows ``numpy.cumsum`` and ONNX ``CumSum``.
 
-    Operands: ``data``, any tensor. Attributes: ``axis``, None: all elements in row-major order; ``dtype``, in
-    which the sums are, None: that of ``data``; ``exclusive``, whether each sum leaves its own element out.
-    Result: the shape of ``data``, or rank 1 when ``axis`` is None. Integers wrap around; floats narrower than
+    Operands: ``data``, any tensor. Attributes: ``axis``, None: all elements in row-major order; ``dtype`` of
+    the sums, None: that of ``data``; ``exclusive``: if True, each sum excludes its own element.
+    Result: the shape of ``data``, or rank 1 if ``axis`` is None. Integers wrap around; floats narrower than
     float32 are summed in float32. Raises `OpTypeError` for an axis that ``data`` lacks, and for sums in bool.
     """
     ...
@@ -68,9 +68,9 @@ def cumsum(data: Expr, axis: int | None = None, dtype: Dtype = None, exclusive: 
 def cumprod(data: Expr, axis: int | None = None, dtype: Dtype = None, exclusive: bool = False) -> Call:
     """The product of the elements up to each one along ``axis``; follows ``numpy.cumprod``.
 
-    Operands: ``data``, any tensor. Attributes: ``axis``, None: all elements in row-major order; ``dtype``, in
-    which the products are, None: that of ``data``; ``exclusive``, whether each leaves its own element out.
-    Result: the shape of ``data``, or rank 1 when ``axis`` is None. Integers wrap around; floats narrower than
+    Operands: ``data``, any tensor. Attributes: ``axis``, None: all elements in row-major order; ``dtype`` of
+    the products, None: that of ``data``; ``exclusive``: if True, each product excludes its own element.
+    Result: the shape of ``data``, or rank 1 if ``axis`` is None. Integers wrap around; floats narrower than
     float32 are multiplied in float32.
     Raises `OpTypeError` for an axis that ``data`` lacks, and for products in bool.
     """
@@ -81,7 +81,7 @@ def cumprod(data: Expr, axis: int | None = None, dtype: Dtype = None, exclusive:
 
 
 def _scanned(call: Call) -> tuple[Expr, int]:
-    """The elements that a call runs over, in the dtype of its result, and the axis that it runs along."""
+    """The scanned elements of a call, in the dtype of its result, and the axis of the scan."""
     data, axis, dtype = call.args[0], call.attrs.axis, call.attrs.dtype
     flat = flatten(data) if axis is None else data
     return (flat if dtype is None else flat.astype(dtype)), (0 if axis is None else axis)
@@ -102,8 +102,8 @@ def _cumsum_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | Non
 def _cumprod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     """The share of x[i] is ``x[0] ... x[i-1]`` times ``tail[i] = adjoint[i] + x[i+1] * tail[i+1]``.
 
-    That holds for zeros, too, since nothing is divided. The recurrence is solved by doubling: after k rounds each
-    element has what the 2**k elements from it on contribute, so n elements take log2(n) rounds.
+    This also holds for zeros, since nothing is divided. The recurrence is solved by doubling: after k rounds, each
+    element includes the contributions of the 2**k elements from it on, so n elements take log2(n) rounds.
     """
     x, axis = _scanned(call)
     extent = adjoints.static_size(call, adjoints.known_shape(call, x, "data")[axis], f"the size of axis {axis}")
@@ -118,7 +118,7 @@ def _cumprod_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | No
 
 
 def _shifted(x: Expr, axis: int, places: int, extent: int) -> Expr:
-    """Each element replaced by the one that stands ``places`` further on; zeros where there is none."""
+    """``x`` shifted: each element is replaced by the one ``places`` further along the axis, or 0 at the end."""
     rest = strided_slice(x, [axis], [min(places, extent)], [extent])
     gap = adjoints.zeros_of(strided_slice(x, [axis], [0], [min(places, extent)]))
     return concat([rest, gap], axis)

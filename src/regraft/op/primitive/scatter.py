@@ -1,7 +1,7 @@
-"""A tensor with elements replaced at places that other tensors name: the counterparts of gathering.
+"""Scattering: a tensor with elements replaced at indices that other tensors hold; the counterpart of gathering.
 
-Nothing is changed in place: the result is another tensor. An index below 0 counts from the end; one that is past an end
-is an error when the program runs, or has no meaning at all.
+Nothing is changed in place: the result is a new tensor. A negative index counts from the end. An index out of range
+is an error in the run, or its result is undefined.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FOLDED: Final = "numbers, where values that meet are folded; convert it with R.
 
 
 def _updated_type(call: Call, values: int) -> TensorType:
-    """The type of data, operand 0, which has the dtype of the values that go into it, operand ``values``."""
+    """The type of data, operand 0, which must have the same dtype as operand ``values``."""
     common_dtype(call, (0, values))
     return tensor_operand(call, 0)
 
@@ -47,7 +47,7 @@ def _check_sizes(call: Call, index: int, ty: TensorType, expected: tuple[Dim, ..
 
 
 def _put(xp: Any, data: Any, indices: Sequence[Any], places: tuple[int, ...], updates: Any, reduction: str) -> Any:
-    """``data`` with ``updates`` at ``indices``: for each leading axis a tensor of the shape ``places``."""
+    """``data`` with ``updates`` at ``indices``: one tensor, of the shape ``places``, for each leading axis."""
     left, rest = data.shape[: len(indices)], data.shape[len(indices) :]
     width = prod(rest)
     rows = filled(xp, places, 0, like=index_array(xp, [0], data))
@@ -93,14 +93,14 @@ def scatter_elements(
     axis: int = 0,
     reduction: Literal["update", "add", "mul", "mean", "max", "min"] = "update",
 ) -> Call:
-    """``data`` with each element of ``updates`` at its index along ``axis``, its own place along the others.
+    """``data`` with each element of ``updates`` put at its index along ``axis``, at its own position along other axes.
 
     Follows ``ScatterElements`` of ONNX, and ``torch.scatter_reduce`` for "mean". Operands: ``data``, any
-    tensor but a scalar; ``indices``, integers of the same rank, no larger at the other axes; ``updates``, of
+    tensor except a scalar; ``indices``, integers of the same rank, no larger at the other axes; ``updates``, of
     the shape of ``indices`` and the dtype of ``data``. Attributes: ``axis`` (negative: from the end);
-    ``reduction``, what becomes of the elements that meet at one place: "update" (one of them replaces that of
-    ``data``), or "add", "mul", "mean", "max", "min" of all, that of ``data`` included. Result: ``data``'s
-    type. Raises `OpTypeError` for indices that are no integers, and for ranks, sizes or dtypes that never
+    ``reduction``, for elements at the same position: "update" (one of them replaces the element of
+    ``data``), or "add", "mul", "mean", "max", "min" of all of them and the element of ``data``. Result: ``data``'s
+    type. Raises `OpTypeError` for indices that are not integers, and for ranks, sizes or dtypes that never
     agree.
     """
     ...
@@ -144,13 +144,13 @@ def scatter_nd(
     updates: Expr,
     reduction: Literal["update", "add", "mul", "max", "min"] = "update",
 ) -> Call:
-    """``data`` with slices put at places that are given by all their indices; follows ``ScatterND`` of ONNX.
+    """``data`` with slices put at positions given by several indices each; follows ``ScatterND`` of ONNX.
 
-    Operands: ``data``, any tensor; ``indices``, integers of shape (..., k), each row of which names a place
+    Operands: ``data``, any tensor; ``indices``, integers of shape (..., k), whose rows are positions
     along the first k axes of ``data``; ``updates``, of ``data``'s dtype and the shape (*indices.shape[:-1],
-    *data.shape[k:]). Attributes: ``reduction``, what becomes of slices that meet at one place: "update" (one
-    of them replaces that of ``data``), or "add", "mul", "max", "min" of all, that of ``data`` included.
-    Result: ``data``'s type. Raises `OpTypeError` for indices that are no integers, and for ranks, sizes or
+    *data.shape[k:]). Attributes: ``reduction``, for slices at the same position: "update" (one
+    of them replaces the slice of ``data``), or "add", "mul", "max", "min" of all of them and the slice of ``data``.
+    Result: ``data``'s type. Raises `OpTypeError` for indices that are not integers, and for ranks, sizes or
     dtypes that never agree.
     """
     ...
@@ -179,7 +179,7 @@ def _index_put(xp: Any, data: Any, indices: tuple[Any, ...], values: Any, accumu
 
 
 def _in_a_tuple(_attrs: object, data: Expr, indices: Any, values: Expr) -> tuple[Any, ...]:
-    """The operands with one tensor of indices as a tuple of it."""
+    """The operands, with a single tensor of indices put into a list."""
     return data, [indices] if isinstance(indices, Expr) and isinstance(indices.ty, TensorType) else indices, values
 
 
@@ -188,10 +188,10 @@ def index_put(data: Expr, indices: Expr | Sequence[Expr], values: Expr, accumula
     """``data`` with ``data[indices[0], indices[1], ...]`` replaced by values; follows ``torch.index_put``.
 
     Operands: ``data``, any tensor; ``indices``, a tensor of integers, or a tuple of them, one for each of the
-    leading axes, that broadcast together; ``values``, of ``data``'s dtype, what broadcasts to the slices that
-    are replaced. Attributes: ``accumulate``, whether values are added to ``data``, all that meet at one
-    place, rather than one of them put there. Result: ``data``'s type. Raises `OpTypeError` for indices that
-    are no integers, too many of them, and sizes or dtypes that never agree.
+    leading axes, that broadcast together; ``values``, of ``data``'s dtype, a tensor that broadcasts to the replaced
+    slices. Attributes: ``accumulate``: True adds all values to ``data``, False puts one of the values for a
+    position there. Result: ``data``'s type. Raises `OpTypeError` for indices that
+    are not integers, too many of them, and sizes or dtypes that never agree.
     """
     ...
 
@@ -218,7 +218,7 @@ def _slice_scatter_type(call: Call) -> Type:
 
 
 def _slice_scatter(xp: Any, input_tensor: Any, src: Any, start: Dim, end: Dim, step: int, axis: int) -> Any:
-    del end  # as far as the source reaches
+    del end  # given by the size of the source
     axis %= input_tensor.ndim
     extent, count = input_tensor.shape[axis], src.shape[axis]
     first = _front_place(start, extent)
@@ -229,18 +229,18 @@ def _slice_scatter(xp: Any, input_tensor: Any, src: Any, start: Dim, end: Dim, s
     all_places = positions(xp, extent, input_tensor)
     behind = all_places - first
     inside = (behind >= 0) & (behind < count * step) & (behind % step == 0)
-    # Both tensors side by side: each place takes its element from the one or from the other.
+    # Join both tensors, then take each element from one or the other.
     source = xp.where(inside, extent + behind // step, all_places)
     return xp.take(xp.concat((input_tensor, src), axis=axis), source, axis=axis)
 
 
 def _front_place(start: Dim, extent: Dim) -> Dim:
-    """The place where a slice that begins at ``start`` begins, between 0 and ``extent``."""
+    """The index of the first element of a slice that begins at ``start``, clipped to 0 ... ``extent``."""
     if isinstance(start, int) and isinstance(extent, int):
         return slice(start, None).indices(extent)[0]
     is_behind = dim_at_least(start, 0)
     if is_behind is None:
-        from_end = dim_min(dim_max(-start, 0), 1)  # 1 where the slice counts from the end, which only a run tells
+        from_end = dim_min(dim_max(-start, 0), 1)  # 1 if start counts from the end, which is only known in a run
         first = dim_max(start + extent * from_end, 0)
     else:
         first = start if is_behind else dim_max(start + extent, 0)
@@ -258,6 +258,6 @@ def slice_scatter(input_tensor: Expr, src: Expr, start: Number, end: Number, ste
     Operands: ``input_tensor``, any tensor; ``src``, of its dtype and of the shape of the slice; ``start``,
     ``end`` and ``step``, ints or sizes, as in Python's slices, the step at least 1. Attributes: ``axis``
     (negative: from the end). Result: ``input_tensor``'s type. Raises `OpTypeError` for a step below 1, an
-    axis that is not there, and ranks, sizes or dtypes that never agree.
+    axis that does not exist, and ranks, sizes or dtypes that never agree.
     """
     ...

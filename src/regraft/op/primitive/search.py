@@ -1,7 +1,7 @@
-"""Search and sort: places of extremes, and of values among sorted ones; elements in order, distinct ones, those not 0.
+"""Searching and sorting: indices of extremes, buckets, sorted, distinct and nonzero elements.
 
-NaN counts as greater than everything. The order is stable: equal elements stay in their order, also in a descending
-one. Where the data say how many elements there are, the type of the result has a rank, but no shape.
+NaN counts as greater than everything. Sorting is stable: equal elements keep their order, in descending order too.
+If the number of elements depends on the data, the type of the result has a rank, but no shape.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _bucketize_type(call: Call) -> Type:
 
 
 def compared_dtype(values: str, boundaries: str) -> str | None:
-    """The dtype in which `bucketize` compares operands of two dtypes; None where they have one."""
+    """The dtype in which `bucketize` compares operands of two dtypes; None if their dtypes are equal."""
     if values == boundaries:
         return None
     wide = any(is_float(dtype) or dtype == "uint64" for dtype in (values, boundaries))
@@ -100,13 +100,13 @@ def _bucketize(xp: Any, input_tensor: Any, boundaries: Any, out_int32: bool, rig
     "relax.bucketize", primitive=True, infer=_bucketize_type, reference=_bucketize, traits=(Trait.STOPS_GRADIENT,)
 )
 def bucketize(input_tensor: Expr, boundaries: Expr, out_int32: bool = False, right: bool = False) -> Call:
-    """The number of the bucket between ``boundaries`` that each element falls into.
+    """The index of the bucket between ``boundaries`` that each element falls into.
 
-    Follows ``torch.bucketize``. That is how many boundaries are below the element, or, with ``right``, not
+    Follows ``torch.bucketize``. The index is the number of boundaries below the element or, with ``right``, not
     above it; NaN is above all. Operands: ``input_tensor``, real numbers; ``boundaries``, rank 1, in ascending
-    order. Where their dtypes differ, both are compared as int64, or as float64 if one is floating
-    or uint64. Attributes: ``out_int32``, int32 for int64; ``right``. Result: the shape of ``input_tensor``.
-    Raises `OpTypeError` for operands of other ranks or kinds.
+    order. Operands of different dtypes are compared as int64, or as float64 if one is floating
+    or uint64. Attributes: ``out_int32``, for a result of int32 rather than int64; ``right``. Result: the shape
+    of ``input_tensor``. Raises `OpTypeError` for operands of other ranks or kinds.
     """
     ...
 
@@ -115,7 +115,7 @@ def bucketize(input_tensor: Expr, boundaries: Expr, out_int32: bool = False, rig
 
 
 def _ordered_operand(call: Call) -> tuple[TensorType, int | None]:
-    """The type of the operand, and ``axis`` from 0 where the rank is known."""
+    """The type of the operand, and ``axis`` counted from 0; the axis is None if the rank is unknown."""
     ty = require_ordered(call, 0)
     if ty.ndim == 0:
         raise wrong_operand(call, 0, "a tensor of rank 1 or more")
@@ -134,7 +134,7 @@ def _places(xp: Any, x: Any, axis: int, descending: bool) -> Any:
     keys = sort_keys(xp, x)
     if not descending:
         return xp.argsort(keys, axis=axis, stable=True)
-    # Sorting the reversed elements and reversing again keeps equal ones in their order.
+    # Sorting the reversed elements and reversing the result keeps equal elements in their order.
     backwards = xp.argsort(xp.flip(keys, axis=axis), axis=axis, stable=True)
     return x.shape[axis] - 1 - xp.flip(backwards, axis=axis)
 
@@ -150,7 +150,7 @@ def _sort(xp: Any, x: Any, axis: int, descending: bool) -> Any:
     "relax.sort", infer=lambda call: _ordered_operand(call)[0], reference=_sort, traits=(Trait.IDEMPOTENT, Trait.MOVES)
 )
 def sort(x: Expr, axis: int = -1, descending: bool = False) -> Call:
-    """The elements of ``x`` in order along ``axis``; follows ``numpy.sort``.
+    """The elements of ``x``, sorted along ``axis``; follows ``numpy.sort``.
 
     Operands: ``x``, real numbers or bool. Attributes: ``axis``; ``descending``, the greatest (NaN) first.
     Result: the type of ``x``. Raises `OpTypeError` for other dtypes, a scalar, or an axis that ``x`` lacks.
@@ -174,7 +174,7 @@ def argsort(data: Expr, axis: int = -1, descending: bool = False, dtype: Dtype =
     """The indices that sort the elements along ``axis``; follows ``numpy.argsort`` with ``stable=True``.
 
     Operands: ``data``, real numbers or bool. Attributes: ``axis``; ``descending``, the greatest (NaN) first;
-    ``dtype``, an integer one. Result: that dtype, the shape of ``data``.
+    ``dtype``, an integer dtype. Result: that dtype, the shape of ``data``.
     Raises `OpTypeError` for other dtypes, a scalar, or an axis that ``data`` lacks.
     """
     ...
@@ -215,7 +215,7 @@ def _topk(xp: Any, data: Any, k: int, axis: int, ret_type: str, largest: bool, d
 
 
 def _held(attrs: dict[str, Any], data: Expr) -> tuple[Expr]:
-    """Makes ``k`` no more than the size of the axis, where that is known."""
+    """Limit ``k`` to the size of the axis, if that is known."""
     shape = data.ty.shape if isinstance(data.ty, TensorType) else None
     axis: int = attrs["axis"]
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
@@ -233,14 +233,14 @@ def topk(
     largest: bool = True,
     dtype: Dtype = "int32",
 ) -> Call:
-    """The ``k`` greatest elements along ``axis``, the greatest first; of equal ones those that stand first.
+    """The ``k`` greatest elements along ``axis``, the greatest first; among equal elements, the first ones.
 
-    Follows ``torch.topk``. Operands: ``data``, real numbers or bool. Attributes: ``k``, below 1: all;
-    ``axis``; ``ret_type``, whether the result is the values, the places where they stood, or the tuple of
-    both; ``largest``, False for the smallest, the smallest first; ``dtype`` of the places, an integer one.
-    Result: ``data``'s shape with ``k`` at ``axis``; of an axis of fewer elements, all of them.
-    Raises `OpTypeError` for other dtypes or attributes; where the size is known only as the program runs, and is less
-    than ``k``, the run does.
+    Follows ``torch.topk``. Operands: ``data``, real numbers or bool. Attributes: ``k``, below 1: all elements;
+    ``axis``; ``ret_type``, the result: "values", their "indices", or a tuple of "both";
+    ``largest``, False for the smallest elements, the smallest first; ``dtype`` of the indices, an integer dtype.
+    Result: ``data``'s shape with ``k`` at ``axis``; if the axis is known to have fewer elements, all of them.
+    Raises `OpTypeError` for other dtypes or attributes, and in the run if an axis of symbolic size has fewer than ``k``
+    elements.
     """
     ...
 
@@ -273,7 +273,7 @@ def _unique_type(call: Call) -> Type:
 
 
 def _dense_ranks(xp: Any, columns: Any) -> Any:
-    """For each element of a column, how many distinct values of the column are smaller; NaN is one value."""
+    """For each element of a column, the number of distinct smaller values in the column; NaN is one value."""
     order = xp.argsort(columns, axis=0, stable=True)
     ascending = xp.take_along_axis(columns, order, axis=0)
     differs = xp.not_equal(ascending[1:, ...], ascending[:-1, ...])
@@ -286,7 +286,7 @@ def _dense_ranks(xp: Any, columns: Any) -> Any:
 
 
 def _row_ranks(xp: Any, rows: Any) -> Any:
-    """`_dense_ranks` of whole rows in lexicographic order, halving the number of columns in each round."""
+    """The `_dense_ranks` of whole rows in lexicographic order; each round halves the number of columns."""
     count = rows.shape[0]
     ranks = _dense_ranks(xp, rows) if rows.shape[1] else xp.zeros((count, 1), dtype=xp.int64)
     while ranks.shape[1] > 1:
@@ -340,13 +340,13 @@ def unique(
 ) -> Call:
     """The distinct elements of ``x``, or its distinct slices along ``axis``; follows ONNX ``Unique``.
 
-    Operands: ``x``, real numbers or bool (NaN is one value); ``sorted``, whether the result is in ascending
-    (lexicographic) order, else in that of first appearance; ``axis``, None: single elements. The result is
-    rank 1, or that of ``x``; with ``return_index``, ``return_inverse`` or ``return_counts`` it is the tuple
-    of it and of where each value appears first, of the place in the result of each element, of how often each
-    appears (int64, rank 1).
-    Raises `OpTypeError` for other dtypes, and for operands that are not known as the program is written.
-    Cost: n·log n for n elements, times log m for slices of m.
+    Operands: ``x``, real numbers or bool (NaN is one value); ``sorted``: True for ascending (lexicographic) order,
+    False for the order of first appearance; ``axis``, None: single elements. Result: the values, of rank 1 or, with
+    an axis, of the rank of ``x``. With ``return_index``, ``return_inverse`` or ``return_counts``, a tuple of the
+    values and, as int64 of rank 1, the index of each value's first appearance, the index in the result of each
+    element, and the count of each value.
+    Raises `OpTypeError` for other dtypes, and for operands that are not known when the program is written.
+    Cost: n·log n for n elements, times log m for slices of m elements.
     """
     ...
 
@@ -366,9 +366,9 @@ def _nonzero(xp: Any, x: Any) -> Any:
 
 @declares("relax.nonzero", primitive=True, infer=_nonzero_type, reference=_nonzero, traits=(Trait.STOPS_GRADIENT,))
 def nonzero(x: Expr) -> Call:
-    """The places of the elements that are not zero, in row-major order; follows ONNX ``NonZero``.
+    """The indices of the elements that are not zero, in row-major order; follows ONNX ``NonZero``.
 
     Operands: ``x``, any tensor (a scalar counts as rank 1). Result: int64, a row for each axis of ``x`` and a
-    column for each place, of unknown number. Raises `OpTypeError` for no tensor.
+    column for each nonzero element; their number is unknown. Raises `OpTypeError` if ``x`` is not a tensor.
     """
     ...

@@ -1,4 +1,4 @@
-"""Shapes as values, and the way between them and tensors of integers."""
+"""Shapes as values, and their conversion to and from tensors of integers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["get_shape_of", "shape_of", "shape_to_tensor", "size", "tensor_to_sha
 
 
 _of_sizes: Final = partial(declares, primitive=True, named={"expr": "input"}, traits=(Trait.STOPS_GRADIENT,))
-"""The declaration of operators that give or take sizes."""
+"""The declaration of operators that return or take sizes."""
 
 
 # --- shape_of
@@ -35,15 +35,15 @@ def _shape_of(xp: Any, input: Any) -> tuple[int, ...]:
 
 @_of_sizes("relax.shape_of", infer=_shape_of_type, reference=_shape_of)
 def shape_of(expr: Expr) -> Call:
-    """The shape of a tensor, as a shape value; follows ``Shape`` of ONNX but for the kind of the result.
+    """The shape of a tensor, as a shape value; follows ``Shape`` of ONNX, except that the result is not a tensor.
 
-    Operands: ``expr``, any tensor. Result: a shape, known as far as that of the tensor is.
+    Operands: ``expr``, any tensor. Result: a shape, known as far as the tensor's shape is.
     """
     ...
 
 
 def get_shape_of(expr: Expr) -> Expr:
-    """The shape of a tensor: written out where its type knows it, else a call of `shape_of`."""
+    """The shape of a tensor: a `ShapeExpr` if its type has the shape, else a call of `shape_of`."""
     ty = expr.ty
     return ShapeExpr(ty.shape) if isinstance(ty, TensorType) and ty.shape is not None else shape_of(expr)
 
@@ -85,7 +85,7 @@ def _shape_to_tensor(xp: Any, input: tuple[int, ...]) -> Any:
 def shape_to_tensor(expr: Expr) -> Call:
     """The sizes in a shape value as a tensor.
 
-    Operands: ``expr``, a shape. Result: int64, shape (number of axes,). Raises `OpTypeError` when it is no
+    Operands: ``expr``, a shape. Result: int64, shape (number of axes,). Raises `OpTypeError` if it is not a
     shape.
     """
     ...
@@ -117,8 +117,8 @@ def _tensor_to_shape(xp: Any, input: Any) -> tuple[int, ...]:
 def tensor_to_shape(expr: Expr) -> Call:
     """The elements of a tensor as a shape value, to reshape or broadcast to.
 
-    Operands: ``expr``, integers of rank 1, none below 0. Result: a shape, whose length is that of the tensor
-    as far as it is known, and whose sizes are known when the tensor is a constant. Give the sizes names with
-    ``R.match_cast``. Raises `OpTypeError` when it is no such tensor, or a constant with an element below 0.
+    Operands: ``expr``, integers of rank 1, none below 0. Result: a shape; its length is known if the tensor's
+    shape is, and its sizes if the tensor is a constant. Name the sizes with ``R.match_cast``.
+    Raises `OpTypeError` for any other tensor, and for a constant with an element below 0.
     """
     ...

@@ -52,9 +52,9 @@ WHERE = primitive(
 def where(condition: Expr, x1: Expr | float, x2: Expr | float) -> Call:
     """``x1`` where ``condition`` is true, ``x2`` elsewhere; follows ``numpy.where``.
 
-    Operands: ``condition``, bool; ``x1`` and ``x2``, of one dtype (a number takes that of the other); all
-    three broadcast. Result: the dtype of ``x1``, the broadcast shape. An element that is not chosen has no
-    influence, NaN included. Raises `OpTypeError` for other dtypes, or shapes that do not broadcast.
+    Operands: ``condition``, bool; ``x1`` and ``x2``, of one dtype (a number takes the dtype of the other); all
+    three broadcast. Result: the dtype of ``x1``, the broadcast shape. Elements that are not chosen have no
+    influence, even if they are NaN. Raises `OpTypeError` for other dtypes, or shapes that do not broadcast.
     """
     tensors = [value.ty for value in (x1, x2) if isinstance(value, Expr) and isinstance(value.ty, TensorType)]
     dtype = next((ty.dtype for ty in tensors if ty.dtype is not None), None)
@@ -62,10 +62,10 @@ def where(condition: Expr, x1: Expr | float, x2: Expr | float) -> Call:
 
 
 def masked_fill(x: Expr, mask: Expr, value: float) -> Call:
-    """``x`` with ``value`` in the places where ``mask`` is true; follows ``torch.masked_fill``: a call of `where`.
+    """``x`` with its elements replaced by ``value`` where ``mask`` is true; follows ``torch.masked_fill``.
 
-    Operands: ``x``, any tensor; ``mask``, bool, of a shape that broadcasts with it. ``value``: a number that the dtype
-    of ``x`` holds. Raises `OpTypeError` otherwise.
+    A call of `where`. Operands: ``x``, any tensor; ``mask``, bool, of a shape that broadcasts with it. ``value``: a
+    number that the dtype of ``x`` can hold. Raises `OpTypeError` otherwise.
     """
     return where(mask, value, x)
 
@@ -86,7 +86,7 @@ def _clip_type(call: Call) -> Type:
 
 
 def _limit(xp: Any, value: Any, x: Any) -> Any:
-    """``value`` in the dtype of ``x``; a limit beyond all integers of that dtype is no limit."""
+    """``value`` in the dtype of ``x``; of an integer dtype, clipped to its range."""
     name = dtype_name(x.dtype)
     if is_integer(name):
         least, greatest = integer_range(name)
@@ -106,15 +106,15 @@ def _clip(xp: Any, x: Any, min: Any, max: Any) -> Any:
     traits=(Trait.ELEMENTWISE,),
     precision=Precision.FOLLOWS,
     finite=True,
-    # An element that is what it was is within the limits, or on one, where PyTorch lets the gradient through, too.
+    # An unchanged element is within the limits or equal to one; PyTorch passes the gradient in both cases.
     gradient=lambda call, output, adjoint: [where(equal(output, call.args[0]), adjoint, 0.0), None, None],
 )
 def clip(x: Expr, min: Number, max: Number) -> Call:
-    """``x`` with elements below ``min`` raised to it, and elements above ``max`` lowered to it.
+    """``x`` with elements below ``min`` raised to ``min``, and elements above ``max`` lowered to ``max``.
 
-    Follows ``numpy.clip``: NaN stays NaN, and ``max`` wins where ``min`` is above it. Operands: ``x``, a
-    tensor of real numbers; ``min`` and ``max``, numbers (no tensors: for those use `maximum` and `minimum`).
-    Result: the type of ``x``. Raises `OpTypeError` for other operands, and for fractions that limit integers.
+    Follows ``numpy.clip``: NaN stays NaN, and ``max`` wins if ``min`` is above it. Operands: ``x``, a
+    tensor of real numbers; ``min`` and ``max``, numbers (for tensors use `maximum` and `minimum`).
+    Result: the type of ``x``. Raises `OpTypeError` for other operands, and for fractional limits of integers.
     """
     ...
 
@@ -146,8 +146,8 @@ def _fma(xp: Any, x1: Any, x2: Any, x3: Any) -> Any:
 def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Call:
     """``x1 * x2 + x3``, elementwise; follows ``relax.op.ewise_fma``.
 
-    Operands: tensors of one dtype and one shape: nothing is broadcast. Result: that type. Floats narrower
+    Operands: tensors of one dtype and one shape, without broadcasting. Result: the same type. Floats narrower
     than float32 are rounded once, at the end.
-    Raises `OpTypeError` for bool, and when dtypes or shapes differ.
+    Raises `OpTypeError` for bool, and if dtypes or shapes differ.
     """
     ...

@@ -1,6 +1,6 @@
-"""Elementwise functions of one tensor that need no tables: sign, rounding, tests of a value, "not".
+"""Elementwise functions of one tensor: sign, rounding, tests of a value, "not".
 
-The functions of mathematics (``exp``, ``sin``, ``erf`` ...) are in `elementary`.
+Mathematical functions (``exp``, ``sin``, ``erf`` ...) are in `elementary`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _ROUNDED = OfKinds(same_type, has_order, "real numbers")
 _BITS = OfKinds(same_type, is_exact, "integers or bool")
 
 _STEPS = (Trait.ELEMENTWISE, Trait.IDEMPOTENT, Trait.STOPS_GRADIENT)
-"""Traits of functions that are constant between jumps: they are idempotent, and their slope is zero."""
+"""Traits of functions that are constant between jumps: they are idempotent, and their derivative is zero."""
 _VERDICT = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _NOT = (Trait.ELEMENTWISE, Trait.INVOLUTIVE, Trait.STOPS_GRADIENT)
 
 
 def _rounding(name: str) -> Any:
-    """The meaning of a rounding function: integers are what they are rounded to."""
+    """The reference of a rounding function, which leaves integers unchanged."""
     round_floats = rounded_once(array_function(name))
 
     def reference(xp: Any, x: Any) -> Any:
@@ -104,7 +104,7 @@ trunc = unary(
 
 
 def _test(name: str, says: str) -> UnaryFunction:
-    """The operator that is true where the function ``name`` is."""
+    """Declare a test: an operator with a bool result, computed by the array API function ``name``."""
     rule = boolean_result(same_type)
     return unary(name, rule, array_function(name), _VERDICT, says, result="bool, the shape of ``x``")
 

@@ -1,4 +1,4 @@
-"""Sliding windows over spatial axes: what convolutions, pooling and their backward operators share.
+"""Sliding windows over spatial axes: the common parts of convolutions, pooling and their backward operators.
 
 A window covers ``kernel`` elements of each spatial axis, ``dilation`` apart; consecutive windows are
 ``strides`` apart. Arrays here have the spatial axes last, after batch and channel.
@@ -20,7 +20,7 @@ from ..semantics import filled, pad_constant
 
 
 def as_spatial(rank: int, value: Any, op_name: str, name: str) -> tuple[int, ...]:
-    """An attribute of one int for each of ``rank`` spatial axes; a single one stands for all."""
+    """``value``, an attribute, as one int for each of ``rank`` spatial axes; a single int is used for all."""
     values = as_int_tuple(value, op_name, name)
     if len(values) == 1:
         return values * rank
@@ -30,9 +30,9 @@ def as_spatial(rank: int, value: Any, op_name: str, name: str) -> tuple[int, ...
 
 
 def as_padding(rank: int, value: Any, op_name: str, name: str) -> tuple[int, ...]:
-    """Padding as ``2 * rank`` ints: all that goes before the spatial axes, then all that goes after.
+    """Padding as ``2 * rank`` ints: the widths before each spatial axis, then the widths after each.
 
-    A single int stands for all; ``rank`` ints are one for each axis, before and after.
+    A single int is used for all; ``rank`` ints are one for each axis, used before and after it.
     """
     values = as_int_tuple(value, op_name, name)
     if len(values) == 1:
@@ -46,7 +46,7 @@ def as_padding(rank: int, value: Any, op_name: str, name: str) -> tuple[int, ...
 
 
 def require_at_least(call: Call, name: str, least: int) -> None:
-    """Raise `OpTypeError` unless every int of the attribute ``name`` is at least ``least``."""
+    """Raise `OpTypeError` if an int of the attribute ``name`` is below ``least``."""
     value: int | tuple[int, ...] = call.attrs[name]
     if isinstance(value, int):
         if value < least:
@@ -56,7 +56,7 @@ def require_at_least(call: Call, name: str, least: int) -> None:
 
 
 def padding_pairs(padding: Sequence[int]) -> list[tuple[int, int]]:
-    """``padding`` as (before, after) for each spatial axis."""
+    """``padding`` as a pair (before, after) for each spatial axis."""
     rank = len(padding) // 2
     return list(zip(padding[:rank], padding[rank:], strict=True))
 
@@ -67,8 +67,8 @@ def padding_pairs(padding: Sequence[int]) -> list[tuple[int, int]]:
 def window_count(size: Dim, extent: Dim, stride: int, pads: tuple[int, int], ceil_mode: bool = False) -> Dim:
     """The number of windows of ``extent`` elements that fit on an axis of ``size`` elements and ``pads`` around it.
 
-    With ``ceil_mode`` a last window may hang over the end, if it starts on an element or on padding before
-    it.
+    With ``ceil_mode``, the last window may extend past the end, if it starts on an element or on the padding
+    before the axis.
     """
     room = size + sum(pads) - extent
     if ceil_mode:
@@ -77,7 +77,7 @@ def window_count(size: Dim, extent: Dim, stride: int, pads: tuple[int, int], cei
 
 
 def static_window_count(size: int, extent: int, stride: int, pads: tuple[int, int], ceil_mode: bool = False) -> int:
-    """`window_count` where the sizes are known. Raises `TypeError` where one is symbolic."""
+    """The `window_count` of known sizes. Raises `TypeError` if it is symbolic."""
     count = window_count(size, extent, stride, pads, ceil_mode)
     if not isinstance(count, int):
         raise TypeError(f"the number of windows, {count}, is symbolic")
@@ -87,7 +87,7 @@ def static_window_count(size: int, extent: int, stride: int, pads: tuple[int, in
 def window_counts(
     attrs: Any, sizes: Sequence[Dim], kernel: Sequence[Dim], *, ceil_mode: bool = False
 ) -> tuple[Dim, ...]:
-    """`window_count` for each spatial axis, by the attributes ``strides``, ``dilation`` and ``padding``."""
+    """The `window_count` of each spatial axis, by the attributes ``strides``, ``dilation`` and ``padding``."""
     axes = zip(sizes, kernel, attrs.strides, attrs.dilation, padding_pairs(attrs.padding), strict=True)
     return tuple(
         [
@@ -100,7 +100,7 @@ def window_counts(
 def checked_window_counts(
     call: Call, index: int, sizes: Sequence[Dim], kernel: Sequence[Dim], *, ceil_mode: bool = False
 ) -> tuple[Dim, ...]:
-    """`window_counts` of operand ``index``; raises `OpTypeError` if a window is larger than an axis and its padding."""
+    """The `window_counts` of operand ``index``. Raises `OpTypeError` for a window that does not fit a padded axis."""
     attrs = call.attrs
     for size, width, step, pads in zip(sizes, kernel, attrs.dilation, padding_pairs(attrs.padding), strict=True):
         extent = (width - 1) * step + 1
@@ -111,10 +111,10 @@ def checked_window_counts(
 
 
 def same_padding(size: Dim, width: Dim, stride: int, step: int, *, lower: bool) -> tuple[Dim, Dim]:
-    """The padding before and after an axis of ``size`` elements with which a window begins at each ``stride``.
+    """The padding before and after an axis with which a window begins at every ``stride``-th of ``size`` elements.
 
-    ONNX calls it SAME_LOWER and SAME_UPPER: where it is odd, the greater half comes before the axis (``lower``) or
-    after it. The window has ``width`` elements, ``step`` apart.
+    ONNX calls it SAME_LOWER and SAME_UPPER: if the total is odd, the greater half is put before the axis (``lower``)
+    or after it. The window has ``width`` elements, ``step`` apart.
     """
     total = dim_max((ceildiv(size, stride) - 1) * stride + (width - 1) * step + 1 - size, 0)
     small = floordiv(total, 2)
@@ -127,7 +127,7 @@ def same_padding(size: Dim, width: Dim, stride: int, step: int, *, lower: bool) 
 def windows(
     x: Any, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int], counts: Sequence[Dim]
 ) -> Iterator[Any]:
-    """For each place in the window, in row-major order, the elements of ``x`` there, of all windows."""
+    """For each position in the window, in row-major order, the elements of ``x`` there in all windows."""
     for place in product(*map(range, kernel)):
         starts = [index * step for index, step in zip(place, dilation, strict=True)]
         spans = zip(starts, strides, counts, strict=True)
@@ -156,9 +156,10 @@ def gathered_from_windows(
     sizes: Sequence[int],
     margins: Sequence[tuple[int, int]],
 ) -> Any:
-    """For each element of axes of ``sizes``, the sum of what windows give it: the adjoint of `windows`.
+    """For each element of axes of ``sizes``, the sum of its shares from all windows: the adjoint of `windows`.
 
-    ``shares`` go by place in the window; ``margins`` are the padding before and after each axis, whose sums are lost.
+    ``shares`` are listed by position in the window. ``margins`` are the padding before and after each axis; sums there
+    are dropped.
     """
     total = 0
     for place, share in zip(product(*map(range, kernel)), shares, strict=True):
