@@ -14,11 +14,12 @@ from ..formats.onnx import from_onnx as _from_onnx
 from ..formats.onnx.element_types import to_onnx_dtype
 from ..formats.onnx.write.model_facts import FACTS
 from ..ir.dims import SymExpr
-from ..ir.expr import Constant, Expr, Tuple, Var
+from ..ir.expr import Constant, Tuple, Var
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
 from ..ir.program import Function
-from ..ir.tensor_data import TensorData
+from ..ir.visitor import walk
+from ..run.lifted_constants import with_weights_as_parameters
 from .returned import returning_a_tuple
 
 _NO_IDENTIFIER = re.compile(r"\W")
@@ -57,7 +58,9 @@ def from_onnx(
     if isinstance(function.body.body, Tuple):
         function = returning_a_tuple(function, bound=True)
     if keep_params_in_input:
-        function = _with_weights_as_parameters(function)
+        constants = [node.data for node in walk(function) if isinstance(node, Constant)]
+        weights = {data.name: data for data in constants if data.name is not None}
+        function = with_weights_as_parameters(function, weights).with_attr("params", tuple(weights.values()))
     if sanitize_input_names:
         function = _with_plain_names(function)
     return module.with_function("main", function)
@@ -94,31 +97,6 @@ def _changed(
             if domain.domain in ("", "ai.onnx"):
                 domain.version = opset
     return changed
-
-
-class _Parameters(ExprMutator):
-    """Replaces the named constants of a model by parameters."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.params: dict[str, Var] = {}
-        self.values: list[TensorData] = []
-
-    def visit_constant_(self, constant: Constant) -> Expr:
-        name = constant.data.name
-        if name is None:
-            return constant
-        if name not in self.params:
-            self.params[name] = Var(name, constant.ty)
-            self.values.append(constant.data)
-        return self.params[name]
-
-
-def _with_weights_as_parameters(function: Function) -> Function:
-    changing = _Parameters()
-    new = changing.mutate(function)
-    attrs = {**function.attrs, "num_input": len(function.params), "params": tuple(changing.values)}
-    return Function([*new.params, *changing.params.values()], new.body, new.ret_ty, new.is_pure, attrs)
 
 
 def _with_plain_names(function: Function) -> Function:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ..gradient import Gradient
 from ..ir.dtypes import is_float
-from ..ir.expr import Constant, Var
+from ..ir.expr import Constant
 from ..ir.module import IRModule
+from ..ir.near_names import meant
 from ..ir.program import Function
 from ..ir.tensor_data import TensorData
 from ..ir.visitor import walk
 from ..passes import BindParams
-from ..run.lifted_constants import ConstantsAsParameters, constant_key
+from ..run.lifted_constants import with_weights_as_parameters
 from .errors import UsageError
 from .models import Model
 
@@ -34,7 +34,7 @@ def differentiated(model: Model, names: Sequence[str] | None = None, target: int
     `UsageError` for a name that is neither, and `GradientError`. Cost: that of `Gradient`; weights are not read.
     """
     weights = _weights_of(model, names or ())
-    lifted = model.module.with_function(model.name, _lifted(model.function, weights))
+    lifted = model.module.with_function(model.name, with_weights_as_parameters(model.function, weights))
     adjoint_name = f"{model.name}_adjoint"
     convention = _convention(model)
     if convention is not None:  # new values of buffers and arguments come before the results
@@ -77,16 +77,7 @@ def _weights_of(model: Model, names: Sequence[str]) -> dict[str, TensorData]:
         if name in inputs:
             continue
         if name not in by_name:
-            near = get_close_matches(name, [*inputs, *by_name], n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"the inputs are: {', '.join(inputs) or 'none'}"
+            hint = meant(name, [*inputs, *by_name], 3) or f"the inputs are: {', '.join(inputs) or 'none'}"
             raise UsageError(f"the model has no input and no floating weight {name!r} to differentiate by; {hint}")
         weights[name] = by_name[name]
     return weights
-
-
-def _lifted(function: Function, weights: dict[str, TensorData]) -> Function:
-    if not weights:
-        return function
-    params = {constant_key(data): Var(name, Constant(data).ty) for name, data in weights.items()}
-    body = ConstantsAsParameters(params).mutate(function.body)
-    return Function([*function.params, *params.values()], body, None, function.is_pure, function.attrs)

@@ -111,6 +111,13 @@ class ConstantsAsParameters(ExprMutator):
         return self._params.get(constant_key(constant.data), constant)
 
 
+def with_weights_as_parameters(function: Function, weights: Mapping[str, TensorData]) -> Function:
+    """``function`` with further parameters, of these names, in the place of constants."""
+    params = {constant_key(data): Var(name, Constant(data).ty) for name, data in weights.items()}
+    new = ConstantsAsParameters(params).mutate(function)
+    return Function([*new.params, *params.values()], new.body, new.ret_ty, new.is_pure, new.attrs)
+
+
 class _ConstantLifting(ConstantsAsParameters):
     """Replaces the constants of one function, and passes the variables on to the functions that it calls."""
 
