@@ -6,7 +6,6 @@ Implements `Function.bind_params`, `bind_symbolic_vars` and `inline_functions`.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from .builder import NameSupply, in_normal_form
@@ -15,6 +14,7 @@ from .dims import substitute as substitute_dim
 from .errors import IRError
 from .expr import Constant, DataflowVar, Expr, GlobalVar, PrimValue, ShapeExpr, Tuple, Var, const
 from .mutator import ExprMutator, NewDefinitions, NewVariables, same_items
+from .near_names import hint
 from .op import Call
 from .program import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding, merge_blocks
 from .reading import defining_symvars
@@ -90,9 +90,7 @@ def named(what: str, name: str, values: Mapping[_Key, None], names: Mapping[_Key
         return found[0]
     if found:
         raise IRError(f"{what} {name!r} is ambiguous: {len(found)} have that name; give the variable itself")
-    near = get_close_matches(name, names.values(), n=3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(names.values()) or 'none'}"
-    raise IRError(f"there is no {what} {name!r}{hint}")
+    raise IRError(f"there is no {what} {name!r}; {hint(name, names.values(), 3)}")
 
 
 def bind_params(function: Function, params: Mapping[str | Var, Any]) -> Function:

@@ -25,6 +25,7 @@ from .dims import Dim, SymVar
 from .dtypes import is_exact
 from .errors import IRError, OpTypeError
 from .expr import Constant, Expr, ExternFunc, Tuple, Var, as_expr, as_operands, const
+from .near_names import meant
 from .node import Node, init_field
 from .onnx_name import OnnxName as OnnxName
 from .op_attributes import OpAttributes
@@ -325,12 +326,9 @@ class Op(OpAttributes, Expr):
             found = _registry.get(f"relax.{name}")
         if found is not None:
             return found
-        from difflib import get_close_matches
-
         stems = {known.removeprefix("relax."): known for known in _registry}
-        near = [stems[stem] for stem in get_close_matches(name.removeprefix("relax."), stems, n=3)]
-        hint = f"; did you mean {' or '.join(near)}?" if near else "; one of your own is declared first, by rx.operator"
-        raise IRError(f"there is no operator {name!r}{hint}")
+        near = meant(name.removeprefix("relax."), stems, 3, stems.__getitem__)
+        raise IRError(f"there is no operator {name!r}; {near or 'one of your own is declared first, by rx.operator'}")
 
     @staticmethod
     def all() -> tuple[Op, ...]:

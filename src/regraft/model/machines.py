@@ -10,10 +10,10 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
+from ..ir.near_names import hint
 from ..run.processor import FEATURES, is_x86_64, multiplies_bytes, processor_features, processor_name
 from .errors import UsageError
 
@@ -128,9 +128,8 @@ def machine_of(target: MachineChoice) -> MachineDescription:
     path = Path(text)
     if path.suffix == ".json" or path.is_file():
         return _described(_read(path), text)
-    near = get_close_matches(text, PROFILES, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PROFILES)}"
-    raise UsageError(f"there is no target {text!r}; {hint} (or a .json file that `regraft targets --save` wrote)")
+    known = hint(text, PROFILES)
+    raise UsageError(f"there is no target {text!r}; {known} (or a .json file that `regraft targets --save` wrote)")
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -151,7 +150,7 @@ _KEYS: Final = ("name", "architecture", "features", "cores", "engines", "rates")
 def _described(given: Mapping[str, Any], place: str) -> MachineDescription:
     for key in given:
         if key not in _KEYS:
-            raise UsageError(f"{place}: there is no key {key!r}; there are: {', '.join(_KEYS)}")
+            raise UsageError(f"{place}: there is no key {key!r}; {hint(key, _KEYS)}")
     features = _names(given, "features", FEATURES, place)
     architecture = given.get("architecture", "arm64" if _is_arm(features) else "x86-64")
     if architecture not in _ARCHITECTURES:
@@ -177,9 +176,7 @@ def _names(
     names = [str(one) for one in cast("list[Any]", found)]
     for one in names:
         if one not in known:
-            near = get_close_matches(one, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-            raise UsageError(f"{place}: {one!r} is none of the known {key}; {hint}")
+            raise UsageError(f"{place}: {one!r} is none of the known {key}; {hint(one, known)}")
     return tuple(names)
 
 
@@ -189,7 +186,7 @@ def _rates(given: Any, place: str) -> dict[str, float]:
     rates: dict[str, float] = {}
     for key, value in cast("Mapping[Any, Any]", given).items():
         if key not in RATED:
-            raise UsageError(f"{place}: there is no rate of {key!r}; there are: {', '.join(RATED)}")
+            raise UsageError(f"{place}: there is no rate of {key!r}; {hint(str(key), RATED)}")
         if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
             raise UsageError(f"{place}: the rate of {key} is {value!r}; expected a number above 0")
         rates[str(key)] = float(value)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, Token
-from difflib import get_close_matches
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar, final
 
 from ..ir.collection import collection_paused
 from ..ir.errors import RegraftError
 from ..ir.module import IRModule
+from ..ir.near_names import hint
 from ..ir.program import Function
 from ..rewrite import Decline, Event, PatternMatchingRewriter, RewrittenBlock, Rule, RuleSet, decline, rewrite
 
@@ -119,9 +119,7 @@ def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in config.items():
         kind = _CONFIG.get(name)
         if kind is None:
-            near = get_close_matches(name, _CONFIG, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(_CONFIG))}"
-            raise PassConfigError(f"PassContext: config has no key {name!r}; {hint}")
+            raise PassConfigError(f"PassContext: config has no key {name!r}; {hint(name, sorted(_CONFIG))}")
         if not isinstance(value, kind):
             raise PassError(f"PassContext: config[{name!r}] is {value!r}; expected {kind.__name__}")
     return dict(config)

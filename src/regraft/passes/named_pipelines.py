@@ -7,9 +7,9 @@ Engines lower a program by themselves, so a pipeline holds the passes before low
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
+from ..ir.near_names import hint
 from .context import PassError
 from .passes import Pass
 from .pipeline import pipeline
@@ -44,9 +44,7 @@ def get_pipeline(name: str = "zero", **kwargs: Any) -> Any:
     """
     make = _pipelines.get(name)
     if make is None:
-        near = get_close_matches(name, _pipelines, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(_pipelines)}"
-        raise PassError(f"there is no pipeline {name!r}; {hint}")
+        raise PassError(f"there is no pipeline {name!r}; {hint(name, _pipelines)}")
     return make(**kwargs)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from functools import cache
 from inspect import isfunction, signature
 from typing import Final
 
 from ..analysis.machine import CPU_CORE, Machine
+from ..ir.near_names import hint
 from .canonicalize_bindings import CanonicalizeBindings
 from .combine_parallel_matmul import CombineParallelMatmul
 from .combining_pays import combining_pays, joins_no_codes
@@ -68,9 +68,7 @@ def named_passes(names: str) -> Sequential:
     for name in (part.strip() for part in names.split(",")):
         make = known.get(name)
         if make is None:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-            raise PassError(f"there is no pass {name!r}; {hint}")
+            raise PassError(f"there is no pass {name!r}; {hint(name, known)}")
         chosen.append(make())
     return Sequential(chosen, name="passes")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, TypeAlias, cast
 
 from ..analysis import called_names
@@ -18,6 +17,7 @@ from ..ir.expr import Expr, ExternFunc, GlobalVar, Tuple
 from ..ir.kernels import Kernel, kernels_of, with_kernels
 from ..ir.module import IRModule
 from ..ir.mutator import ExprMutator
+from ..ir.near_names import hint
 from ..ir.op import Call
 from ..ir.program import Function
 from ..ir.types import TensorType, TupleType, Type
@@ -141,14 +141,13 @@ def _reached(module: IRModule, entry_functions: Sequence[str] | None) -> Iterabl
         return list(module)
     for name in entry_functions:
         if name not in module:
-            raise PassError(f"RunCodegen: there is no function {name!r}; there are: {', '.join(module)}")
+            raise PassError(f"RunCodegen: there is no function {name!r}; {hint(name, module)}")
     reached = reachable(module, entry_functions)
     return [name for name in module if name in reached]
 
 
 def _no_compiler(backend: str) -> str:
-    near = get_close_matches(backend, _backends, n=1)
-    known = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(_backends) or 'none'}"
+    known = hint(backend, _backends)
     return f"there is no compiler of that name ({known}); add one with register_codegen({backend!r}, compiler)"
 
 

@@ -7,9 +7,9 @@ independent of engines: each engine passes its own arrays to the functions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, Final, TypeAlias, overload
 
+from ..ir.near_names import meant
 from .errors import ExecutionError
 
 Extern: TypeAlias = Callable[..., Any]
@@ -53,9 +53,8 @@ def get_global_func(name: str, allow_missing: bool = False) -> Extern | None:
     """The function registered as ``name``; if there is none, None with ``allow_missing``, else `ExecutionError`."""
     found = _functions.get(name)
     if found is None and not allow_missing:
-        near = get_close_matches(name, _functions, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "register it"
-        raise ExecutionError(f'no function {name!r} is registered; {hint}: regraft.register_func("{name}", function)')
+        near = meant(name, _functions, 3) or "register it"
+        raise ExecutionError(f'no function {name!r} is registered; {near}: regraft.register_func("{name}", function)')
     return found
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, Final, cast, final
 
+from ..ir.near_names import meant
 from .sizes import SizeScope
 
 _ABSENT: Final = object()
@@ -74,5 +74,5 @@ class Environment:
                 "the text has no metadata section: print the program with .script() "
                 "(in TVM, with script(show_meta=True))"
             )
-        near = get_close_matches(name, self.visible(), n=1)
-        return f"the name {name!r} is not defined{f'; did you mean {near[0]!r}?' if near else ''}"
+        near = meant(name, self.visible())
+        return f"the name {name!r} is not defined{near and f'; {near}'}"

@@ -11,11 +11,11 @@ import keyword
 import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from types import ModuleType
 from typing import Final, final
 
 from ..ir.errors import IRError
+from ..ir.near_names import meant
 from ..ir.op import Op
 
 RESERVED: Final = frozenset(
@@ -58,11 +58,10 @@ class Namespace:
         if found is None and self.name.partition(".")[0] == "R":
             found = declared_operator(f"{self.name}.{member}".removeprefix("R."))
         if found is None:
-            near = get_close_matches(member, self.members, n=3)
-            hint = f"; did you mean {' or '.join(f'{self.name}.{name}' for name in near)}?" if near else ""
-            if not hint and self.name.partition(".")[0] == "R":
-                hint = "; an operator of one's own is declared before programs call it, by rx.operator"
-            raise IRError(f"{self.name}.{member} does not exist{hint}")
+            near = meant(member, self.members, 3, f"{self.name}.{{}}".format)
+            if not near and self.name.partition(".")[0] == "R":
+                near = "an operator of one's own is declared before programs call it, by rx.operator"
+            raise IRError(f"{self.name}.{member} does not exist{near and f'; {near}'}")
         return found
 
     def __repr__(self) -> str:
