@@ -154,5 +154,11 @@ def regraft(
     console.be_quiet(quiet)
 
 
-for add in (transforming.add_to, looking.add_to, viewing.add_to, running.add_to, sharding.add_to):
-    add(app)
+for command in (
+    *(transforming.optimize, transforming.convert, transforming.grad),
+    *(looking.inspect, looking.passes, looking.explain, looking.targets),
+    viewing.view,
+    *(running.run, running.bench, running.generate),
+    sharding.shard,
+):
+    app.command()(command)

@@ -23,14 +23,6 @@ _LONGEST_TEXT: Final = 100
 """The largest number of characters shown of a text of the model, or of a formula."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    app.command()(inspect)
-    app.command()(passes)
-    app.command()(explain)
-    app.command()(targets)
-
-
 def inspect(
     model: options.ModelPath,
     text: Annotated[

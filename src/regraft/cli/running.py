@@ -28,13 +28,6 @@ _SHOWN = 8
 """The largest number of elements of an output that is shown whole."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    app.command()(run)
-    app.command()(bench)
-    app.command()(generate)
-
-
 def run(
     model: options.ModelPath,
     input: options.InputFiles = None,  # noqa: A002 - the option's name

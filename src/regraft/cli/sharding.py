@@ -32,11 +32,6 @@ ShardRules: TypeAlias = Annotated[
 _DEVICE_COUNT = "--xla_force_host_platform_device_count"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the command line."""
-    app.command()(shard)
-
-
 def shard(
     model: ModelPath,
     mesh: Annotated[str, typer.Option("--mesh", metavar="AXIS=SIZE,...", help="Devices in a grid: data=2,model=4.")],

@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from ..model import OptimizationReport
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    app.command()(optimize)
-    app.command()(convert)
-    app.command()(grad)
-
-
 def optimize(
     model: options.ModelPath,
     output: options.OutputPath,

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from ..view import Page
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the command line."""
-    app.command()(view)
-
-
 def view(
     model: ModelPath,
     after: Annotated[

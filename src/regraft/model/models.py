@@ -103,41 +103,31 @@ def open_model(
     source, `ConvertError` and `ParseError` if it cannot be read, and `MissingDependencyError` if PyTorch is needed and
     not installed. Cost: linear; weights are not read.
     """
-    opened = _opened(source, args, kwargs, dynamic_shapes, function, fixed or {}, pure)
-    return replace(opened, is_changed=True) if fixed else opened
-
-
-def _opened(
-    source: Any,
-    args: Sequence[Any] | None,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
-    function: str | None,
-    sizes: Mapping[str, int],
-    pure: Sequence[str],
-) -> Model:
-    if isinstance(source, str | os.PathLike):
-        return _from_file(Path(cast("str | os.PathLike[str]", source)), function, sizes, pure)
-    if isinstance(source, Function):
-        return Model(with_sizes(IRModule({"main": source}), "main", sizes), "main", "relax", source)
-    if isinstance(source, IRModule):
-        name = _chosen(source, function)
-        return Model(with_sizes(source, name, sizes), name, "relax", source)
+    sizes = fixed or {}
     # An object of a framework can exist only if the framework is loaded.
     onnx, torch = sys.modules.get("onnx"), sys.modules.get("torch")
-    if onnx is not None and isinstance(source, onnx.ModelProto):
+    if isinstance(source, str | os.PathLike):
+        opened = _from_file(Path(cast("str | os.PathLike[str]", source)), function, sizes, pure)
+    elif isinstance(source, Function):
+        opened = Model(with_sizes(IRModule({"main": source}), "main", sizes), "main", "relax", source)
+    elif isinstance(source, IRModule):
+        name = _chosen(source, function)
+        opened = Model(with_sizes(source, name, sizes), name, "relax", source)
+    elif onnx is not None and isinstance(source, onnx.ModelProto):
         from ..formats.onnx.read.reader import from_onnx
 
-        return Model(from_onnx(source, dims=sizes, pure=pure, carry=True), "main", "onnx", source)
-    if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
+        opened = Model(from_onnx(source, dims=sizes, pure=pure, carry=True), "main", "onnx", source)
+    elif torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
         from ..formats.torch import from_torch
 
         module = from_torch(source, args, kwargs, dynamic_shapes=dynamic_shapes)
-        return Model(with_sizes(module, "main", sizes), "main", "torch", source)
-    raise UsageError(
-        f"a model is a path, an onnx.ModelProto, an ExportedProgram, a torch.nn.Module or a module of regraft, not a "
-        f"{type(source).__name__}"
-    )
+        opened = Model(with_sizes(module, "main", sizes), "main", "torch", source)
+    else:
+        raise UsageError(
+            f"a model is a path, an onnx.ModelProto, an ExportedProgram, a torch.nn.Module or a module of regraft, not "
+            f"a {type(source).__name__}"
+        )
+    return replace(opened, is_changed=True) if sizes else opened
 
 
 def with_sizes(module: IRModule, name: str, sizes: Mapping[str, int]) -> IRModule:

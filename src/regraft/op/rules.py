@@ -87,6 +87,13 @@ def tensor_of_shape(shape: ShapeType, dtype: str | None) -> TensorType:
 # --- dtypes
 
 
+def shaped(dims: Iterable[Dim | None], dtype: str | None) -> TensorType:
+    """A tensor of these sizes; only its rank is known where one of them is not."""
+    sizes = tuple(dims)
+    known = [size for size in sizes if size is not None]
+    return TensorType(known if len(known) == len(sizes) else None, dtype, len(sizes))
+
+
 def common_dtype(
     call: Call, indices: Iterable[int] | None = None, read: Callable[[Call, int], TensorType] = tensor_operand
 ) -> str | None:

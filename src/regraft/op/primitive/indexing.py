@@ -11,7 +11,7 @@ from ...ir.expr import Expr
 from ...ir.op import Call, Trait, wrong_attribute, wrong_operand
 from ...ir.types import UNKNOWN_NDIM, PrimType, TensorType, TupleType, Type
 from ..public_function import Number, Scalars, declares
-from ..rules import array_operand, normalize_axis, require_kind, require_rank, tensor_operand
+from ..rules import array_operand, normalize_axis, require_kind, require_rank, shaped, tensor_operand
 from ..semantics import along, cast, filled, index_array
 
 __all__ = ["dynamic_strided_slice", "strided_slice", "take"]
@@ -105,8 +105,7 @@ def _strided_slice_type(call: Call) -> Type:
     sizes: list[Dim | None] = list(ty.shape)
     for place, begin, end, stride in zip(places, begins, ends, strides, strict=True):
         sizes[place] = slice_length(ty.shape[place], begin, end, stride, call.attrs.assume_inbound)
-    known = [size for size in sizes if size is not None]
-    return TensorType(known if len(known) == len(sizes) else None, ty.dtype, ty.ndim)
+    return shaped(sizes, ty.dtype)
 
 
 def _scalar_fields(call: Call, index: int) -> tuple[Dim | None, ...]:

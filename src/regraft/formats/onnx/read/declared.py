@@ -16,12 +16,13 @@ from ....ir.errors import OpTypeError
 from ....ir.expr import Expr
 from ....ir.op import Op
 from ....ir.types import ObjectType, TensorType, TupleType, Type
+from ....op.rules import shaped
 from ...errors import ConvertError
-from ..attributes import CAPTURED, call_attribute
+from ..attributes import call_attribute
 from ..element_types import TENSOR_TYPES, dtype_of_text
 from ..sparse_attributes import content_of
 from .importing import IMPORTERS, NodeImporter
-from .whole import captured_values, carried_attributes
+from .whole import asked_results, foreign_call, optional_operands, results_of
 
 _OWN: Final = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
 """The domains that ONNX itself defines. An operator of these that cannot be read is an error, not a foreign call."""
@@ -57,7 +58,8 @@ def read_outside(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
         found = _declared_call(node, op)
         if found is not None:
             return found
-    return _foreign_call(node, is_pure)
+    types = [_stated(node, value) if value.name else ObjectType() for value in asked_results(node)]
+    return results_of(node, foreign_call(node, node.node.domain, types, is_pure=is_pure))
 
 
 def is_pure(node: ir.Node, said: frozenset[str]) -> bool:
@@ -75,13 +77,6 @@ def is_pure(node: ir.Node, said: frozenset[str]) -> bool:
     return bool(said & {node.domain, f"{node.domain}::{node.op_type}"})
 
 
-def _operands(node: NodeImporter) -> list[Expr | None]:
-    operands = [node.optional(index) for index in range(len(node.node.inputs))]
-    while operands and operands[-1] is None:
-        operands.pop()
-    return operands
-
-
 def _declared_call(node: NodeImporter, op: Op) -> tuple[Expr | None, ...] | None:
     """The results of a call of ``op``; None if the node does not fit its declaration."""
     attributes: dict[str, Any] = {}
@@ -92,15 +87,11 @@ def _declared_call(node: NodeImporter, op: Op) -> tuple[Expr | None, ...] | None
         default = op.attributes[name]
         attributes[name] = bool(value) if isinstance(default, bool) else _as_declared(value, default)
     try:
-        call = op(*_operands(node), **attributes)
+        call = op(*optional_operands(node), **attributes)
     except OpTypeError:
         return None
-    if not isinstance(call.ty, TupleType):
-        return (call,) if _asked(node) <= 1 else None
-    if _asked(node) > len(call.ty.fields):
-        return None
-    found = node.emit(call)
-    return tuple([found[index] if _is_asked(value) else None for index, value in enumerate(node.node.outputs)])
+    known = len(call.ty.fields) if isinstance(call.ty, TupleType) else 1
+    return results_of(node, call) if len(asked_results(node)) <= known else None
 
 
 def _as_declared(value: Any, default: Any) -> Any:
@@ -112,32 +103,6 @@ def _as_declared(value: Any, default: Any) -> Any:
 
 def _single(value: float) -> float:
     return float(np.float32(value))
-
-
-def _is_asked(value: ir.Value) -> bool:
-    return bool(value.name)
-
-
-def _asked(node: NodeImporter) -> int:
-    """The number of results, up to the last one that the node names."""
-    return max((index + 1 for index, value in enumerate(node.node.outputs) if _is_asked(value)), default=0)
-
-
-def _foreign_call(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
-    name = f"{node.node.domain}::{node.op_type}"
-    op = Op.foreign(name, version=node.opset, pure=is_pure)
-    attributes = carried_attributes(node)
-    captured = captured_values(node.node)
-    if captured:
-        attributes[CAPTURED] = tuple(captured)
-    operands = [*_operands(node), *map(node.graph.expression, captured.values())]
-    outputs = node.node.outputs[: _asked(node)]
-    types: list[Type] = [_stated(node, value) if _is_asked(value) else ObjectType() for value in outputs]
-    call = op(*operands, ty_args=types or [TupleType(())], **attributes)
-    if len(outputs) == 1:
-        return (call,)
-    found = node.emit(call)
-    return tuple([found[index] if _is_asked(value) else None for index, value in enumerate(outputs)])
 
 
 _KEEPING_SHAPES: Final = ("Imputer", "Normalizer", "Scaler")
@@ -155,10 +120,7 @@ def _stated(node: NodeImporter, value: ir.Value) -> Type:
         return node.ty(0).with_dtype(dtype)
     if value.shape is None:
         return TensorType(None, dtype, _defined_rank(node, value))
-    known = node.graph.stated_sizes(value)
-    if any(size is None for size in known):
-        return TensorType(None, dtype, len(known))
-    return TensorType([size for size in known if size is not None], dtype)
+    return shaped(node.graph.stated_sizes(value), dtype)
 
 
 def _defined_rank(node: NodeImporter, value: ir.Value) -> int:

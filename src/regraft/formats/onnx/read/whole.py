@@ -7,6 +7,7 @@ the bytes of their graphs. Values that the bodies read from around them become o
 from __future__ import annotations
 
 from base64 import b85encode
+from collections.abc import Sequence
 from itertools import count
 from keyword import iskeyword
 from typing import Any, Final
@@ -15,8 +16,9 @@ import onnx
 import onnx_ir as ir
 
 from ....ir.expr import Expr
-from ....ir.op import Op
-from ....ir.types import TensorType, TupleType
+from ....ir.op import Call, Op
+from ....ir.types import TensorType, TupleType, Type
+from ....op.rules import shaped
 from ...errors import ConvertError
 from ..attributes import (
     CAPTURED,
@@ -69,28 +71,47 @@ def read_whole(node: NodeImporter, reason: UnsupportedNodeError) -> tuple[Expr |
     if not can_be_whole(node.node, node.opset):
         raise reason
     try:
-        attributes = carried_attributes(node)
-        captured = captured_values(node.node)
-        operands = [node.optional(index) for index in range(len(node.node.inputs))]
-        while operands and operands[-1] is None and not captured:
-            operands.pop()
-        operands += map(node.graph.expression, captured.values())
-        types = _types(node)
+        call = foreign_call(node, STANDARD_DOMAIN, _types(node), is_pure=not is_random(node.node))
     except ConvertError:
         raise reason from None
-    if any(isinstance(operand.ty, TupleType) for operand in operands if operand is not None):
+    if any(isinstance(operand.ty, TupleType) and operand.ty.fields for operand in call.args):
         raise reason
+    return results_of(node, call)
+
+
+def foreign_call(node: NodeImporter, domain: str, types: Sequence[Type], *, is_pure: bool) -> Call:
+    """A call that keeps the attributes of ``node``; what its bodies read from around them are further operands."""
+    attributes = _attributes(node)
+    captured = _captured_values(node.node)
     if captured:
         attributes[CAPTURED] = tuple(captured)
-    name = f"{STANDARD_DOMAIN}::{node.op_type}"
-    call = Op.foreign(name, version=node.opset, pure=not is_random(node.node))(*operands, ty_args=types, **attributes)
-    if len(types) == 1:
+    operands = [*optional_operands(node), *map(node.graph.expression, captured.values())]
+    op = Op.foreign(f"{domain}::{node.op_type}", version=node.opset, pure=is_pure)
+    return op(*operands, ty_args=types or [TupleType(())], **attributes)
+
+
+def optional_operands(node: NodeImporter) -> list[Expr | None]:
+    """The operands of ``node``, None for those that are left out."""
+    return [node.optional(index) for index in range(len(node.node.inputs))]
+
+
+def asked_results(node: NodeImporter) -> Sequence[ir.Value]:
+    """The results of ``node``, up to the last one that it names."""
+    outputs = list(node.node.outputs)
+    while outputs and not outputs[-1].name:
+        outputs.pop()
+    return outputs
+
+
+def results_of(node: NodeImporter, call: Expr) -> tuple[Expr | None, ...]:
+    """The results that ``node`` names, of a call that computes the same."""
+    if not isinstance(call.ty, TupleType):
         return (call,)
     found = node.emit(call)
-    return tuple([found[index] if value.name else None for index, value in enumerate(node.node.outputs[: len(types)])])
+    return tuple([found[index] if value.name else None for index, value in enumerate(asked_results(node))])
 
 
-def carried_attributes(node: NodeImporter) -> dict[str, Any]:
+def _attributes(node: NodeImporter) -> dict[str, Any]:
     """The attributes of ``node`` as a call holds them, including bodies. Raises `ConvertError` for too large ones."""
     found: dict[str, Any] = {}
     for name, attribute in node.node.attributes.items():
@@ -125,7 +146,7 @@ def _carried_body(node: NodeImporter, name: str, body: ir.Graph) -> str:
     return b85encode(content).decode("ascii")
 
 
-def captured_values(node: ir.Node) -> dict[str, ir.Value]:
+def _captured_values(node: ir.Node) -> dict[str, ir.Value]:
     """The values that the bodies of ``node`` read from around it, by name."""
     found: dict[str, ir.Value] = {}
     for body in bodies_of(node):
@@ -142,11 +163,8 @@ def captured_values(node: ir.Node) -> dict[str, ir.Value]:
 
 def _types(node: NodeImporter) -> list[TensorType]:
     """The types of the results that are named: as stated, else as ONNX infers them, else unknown."""
-    outputs = list(node.node.outputs)
-    while outputs and not outputs[-1].name:
-        outputs.pop()
     inferred = _inferred(node)
-    return [_type(node, value, inferred.get(value.name or "")) for value in outputs]
+    return [_type(node, value, inferred.get(value.name or "")) for value in asked_results(node)]
 
 
 def _type(node: NodeImporter, value: ir.Value, inferred: onnx.TypeProto | None) -> TensorType:
@@ -160,15 +178,10 @@ def _type(node: NodeImporter, value: ir.Value, inferred: onnx.TypeProto | None) 
     if dtype is None and told is not None:
         dtype = from_onnx_dtype(told.elem_type, value.name or "a result")
     if value.shape is not None:
-        sizes = node.graph.stated_sizes(value)
-        if all(size is not None for size in sizes):
-            return TensorType([size for size in sizes if size is not None], dtype)
-        return TensorType(None, dtype, len(sizes))
+        return shaped(node.graph.stated_sizes(value), dtype)
     if told is None or not told.HasField("shape"):
         return TensorType(None, dtype, _defined_rank(node))
-    if all(size.HasField("dim_value") for size in told.shape.dim):
-        return TensorType([size.dim_value for size in told.shape.dim], dtype)
-    return TensorType(None, dtype, len(told.shape.dim))
+    return shaped([size.dim_value if size.HasField("dim_value") else None for size in told.shape.dim], dtype)
 
 
 def _defined_rank(node: NodeImporter) -> int:

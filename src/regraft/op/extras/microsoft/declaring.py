@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from ....ir.dims import Dim
 from ....ir.op import Call, Op, Reference, TypeRule
 from ....ir.types import TensorType
 from ...declare import operator
+from ...rules import shaped as shaped
 from ...rules import tensor_operand
 
 DOMAIN: Final = "com.microsoft"
@@ -22,13 +23,6 @@ def contributed(name: str, infer: TypeRule, **options: Any) -> Callable[[Referen
 def is_given(call: Call, index: int) -> bool:
     """True if the call gives operand ``index``: one that is left out before others is an empty tuple."""
     return index < len(call.args) and isinstance(call.args[index].ty, TensorType)
-
-
-def shaped(dims: Iterable[Dim | None], dtype: str | None) -> TensorType:
-    """A tensor of these sizes; only its rank is known where one of them is not."""
-    sizes = tuple(dims)
-    known = [size for size in sizes if size is not None]
-    return TensorType(known if len(known) == len(sizes) else None, dtype, len(sizes))
 
 
 def sizes_of(call: Call, index: int, rank: int) -> tuple[Dim | None, ...]:
