@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..analysis import constant_bytes
 from ..formats.errors import ConvertError
@@ -52,6 +52,19 @@ _MOST_TIMES: Final = 4
 _MORE_OPERATORS: Final = "the result has more operators"
 
 
+class _Rewritten(NamedTuple):
+    """A model as the passes leave it.
+
+    ``opened_up`` unfolds the calls that were whole meanwhile. ``again`` makes the model once more without further
+    forms; it is None unless the result must be no worse than the model. ``held_back`` says that passes were left out.
+    """
+
+    done: Optimized
+    opened_up: Callable[[IRModule], IRModule]
+    again: Callable[[Collection[str]], Optimized] | None = None
+    held_back: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Job:
     """A model on its way through `optimize`. Each stage replaces ``done``; `hand_over` returns the result.
@@ -75,9 +88,7 @@ class Job:
     choice: Choice | None = field(init=False, default=None)
     measurement: Measurement | None = field(init=False, default=None)
     _states: Snapshots = field(init=False, default_factory=Snapshots)
-    _opened_up: Callable[[IRModule], IRModule] = field(init=False, default=lambda module: module)
-    _again: Callable[[Collection[str]], Optimized] | None = field(init=False, default=None)
-    _held_back: bool = field(init=False, default=False)
+    _rewritten: _Rewritten = field(init=False)
     _originals: Originals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,9 +118,10 @@ class Job:
         context = PassContext.current()
         instruments = [*context.instruments, self.stages, *([self._states] if self.is_timed else [])]
         context = PassContext(instruments=instruments, verify="values" if verify else context.verify)
-        self._rewrite(context, frozenset())
+        self._rewritten = self._rewrite(context, frozenset())
         if self._counts_calls:
             self._put_together(PassContext(verify=context.verify))
+        self.done = self._rewritten.done
 
     @property
     def _counts_calls(self) -> bool:
@@ -125,37 +137,32 @@ class Job:
         if not has_source_calls(self.opened.module):
             return
         kept: frozenset[Any] = frozenset()
-        found = remains_of_calls(self.done.module)
-        fewest, best = found.operators, self._state
+        found = remains_of_calls(self._rewritten.done.module)
+        fewest = found.operators
         for _ in range(_MOST_TIMES):
             if not found.taken_apart - kept:
                 break
             kept |= found.taken_apart
-            self._rewrite(context, kept)
-            found = remains_of_calls(self.done.module)
+            rewritten = self._rewrite(context, kept)
+            found = remains_of_calls(rewritten.done.module)
             if found.operators < fewest:
-                fewest, best = found.operators, self._state
-        self.done, self._opened_up, self._again, self._held_back = best
+                fewest, self._rewritten = found.operators, rewritten
 
-    @property
-    def _state(self) -> tuple[Any, ...]:
-        """The state that `_rewrite` sets."""
-        return self.done, self._opened_up, self._again, self._held_back
-
-    def _rewrite(self, context: PassContext, kept: Collection[Any]) -> None:
+    def _rewrite(self, context: PassContext, kept: Collection[Any]) -> _Rewritten:
         """Run the passes, with the calls of PyTorch operators in ``kept`` as one value each."""
-        whole = self.opened.module
+        whole, opened_up = self.opened.module, _unchanged
         if self.is_guarded or kept:
-            whole, self._opened_up = _keeping_calls(self.opened, kept)
+            whole, opened_up = _keeping_calls(self.opened, kept)
         is_small = self.is_guarded and not self.is_timed
         # For a PyTorch model the operators count: a few more bytes may save some operators.
         apart = {GROWING_CONSTANTS} if is_small and self.opened.form != "torch" else set[str]()
         chosen = self._without(apart) if apart else self.chosen
         with context:
-            done = optimize_module(whole, passes=chosen)
+            rewritten = _Rewritten(optimize_module(whole, passes=chosen), opened_up)
         if is_small:
-            done = self._portable(whole, done, apart)
-        self.done = done._replace(module=self._opened_up(done.module))
+            rewritten = self._portable(whole, rewritten, apart)
+        done = rewritten.done
+        return rewritten._replace(done=done._replace(module=opened_up(done.module)))
 
     def _without(self, forms: Collection[str]) -> Sequential:
         """The passes of the level, without ``forms``.
@@ -164,19 +171,18 @@ class Job:
         """
         return passes_for(self.level, None, self.rules, {*forms})
 
-    def _portable(self, whole: IRModule, done: Optimized, apart: Collection[str]) -> Optimized:
-        """``done``, or a result that stays in the model's opset if a newer opset does not pay.
+    def _portable(self, whole: IRModule, rewritten: _Rewritten, apart: Collection[str]) -> _Rewritten:
+        """``rewritten``, or a result that stays in the model's opset if a newer opset does not pay.
 
         A PyTorch weight that would exist in two forms stays a single weight, which training changes as a whole.
-        ``apart`` lists the forms that ``done`` does without.
+        ``apart`` lists the forms that ``rewritten`` does without.
         """
-        more = set[str]()
+        done, more = rewritten.done, set[str]()
         if self.opened.form == "torch":
             if constant_bytes(done.module) > constant_bytes(whole) + MOST_GROWN:
                 more.add(GROWING_CONSTANTS)
             if has_split_weights(done.module):
                 more.add(SPLIT_WEIGHTS)
-        self._held_back = bool(more)
 
         def again(without: Collection[str]) -> Optimized:
             first = optimize_module(whole, passes=self._without({*apart, *more, *without}))
@@ -189,8 +195,8 @@ class Job:
                 return first
             return first._replace(module=grown.module, passes=(*first.passes, *grown.passes))
 
-        self._again = again
-        return as_portable(self.opened, whole, again(()) if more else done, self.level, again)
+        done = as_portable(self.opened, whole, again(()) if more else done, self.level, again)
+        return _Rewritten(done, rewritten.opened_up, again, held_back=bool(more))
 
     def lower_precision(self, asked: Asked) -> None:
         """Compute in fewer bits if that is good enough and, if times decide, faster.
@@ -238,14 +244,14 @@ class Job:
             state, self.measurement = fastest_state(
                 self._originals,
                 self._states.found,
-                lambda module: self._handed_over_in(Path(folder), self._opened_up(module)),
+                lambda module: self._handed_over_in(Path(folder), self._rewritten.opened_up(module)),
                 inputs,
                 bench,
                 tolerance,
                 deadline,
             )
         if state is not None:
-            self.done = self.done._replace(module=self._opened_up(state.module))
+            self.done = self.done._replace(module=self._rewritten.opened_up(state.module))
         else:
             why = "nothing is faster by more than noise" if self.measurement.states else None
             self.done = self.done._replace(module=self.opened.module, kept=why)
@@ -289,9 +295,10 @@ class Job:
         why = None
         if not self._stays_as_it_was:
             result, why = self._written(path)
-            if why == _MORE_OPERATORS and self._again is not None and has_new_attention(self.opened, self.done.module):
-                done = self._again({ATTENTION})
-                self.done = done._replace(module=self._opened_up(done.module))
+            again = self._rewritten.again
+            if why == _MORE_OPERATORS and again is not None and has_new_attention(self.opened, self.done.module):
+                done = again({ATTENTION})
+                self.done = done._replace(module=self._rewritten.opened_up(done.module))
                 result, why = self._written(path)
             if why is None and self._settle(result):
                 result, why = self._written(path)
@@ -315,7 +322,8 @@ class Job:
             return False
         if len(list(iter_bindings(module))) > _MOST_CALLS or constant_bytes(module) > _MOST_BYTES:
             return False
-        message, held_back = as_source(self.opened, module) if isinstance(result, Path) else result, self._held_back
+        message = as_source(self.opened, module) if isinstance(result, Path) else result
+        held_back = self._rewritten.held_back
         for _ in range(_MOST_TIMES):
             opened = open_model(message)
             if not held_back and op_counts(opened.module) == op_counts(self.done.module):
@@ -329,7 +337,7 @@ class Job:
             if why is not None:
                 break
             # Operators that reading splits, such as two lookups by one mask, are combined once more.
-            is_settled, held_back = found == op_counts(self.done.module), again._held_back
+            is_settled, held_back = found == op_counts(self.done.module), again._rewritten.held_back
             self.done = self.done._replace(module=again.done.module, passes=(*self.done.passes, *again.done.passes))
             if is_settled:
                 break
@@ -429,6 +437,10 @@ class Job:
             nodes_before=before,
             nodes_after=after,
         )
+
+
+def _unchanged(module: IRModule) -> IRModule:
+    return module
 
 
 def _keeping_calls(opened: Model, kept: Collection[Any] = ()) -> tuple[IRModule, Callable[[IRModule], IRModule]]:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from ..ir.dims import Dim
-from ..ir.dtypes import numpy_dtype
 from ..ir.program import Function
 from ..ir.types import TensorType
-from ..run import ExecutionError
+from ..run import ExecutionError, TypeCheckError
+from ..run.arrays import array_dtype
+from ..run.checks import TypeCheck
 from .errors import UsageError
 from .inputs import (
     ExpectedRun,
@@ -142,7 +142,8 @@ def read_samples(function: Function, given: Samples, most: int = 128, *, finite:
 
 def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: bool) -> None:
     """Raise `UsageError` unless the inputs fit the parameters."""
-    sizes: dict[Dim, int] = {}
+    labels: list[str] = []
+    tensors: list[tuple[TensorType, np.ndarray]] = []
     for param, value in zip(function.params, inputs, strict=True):
         name, ty = param.name_hint, param.ty
         try:
@@ -153,21 +154,15 @@ def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: boo
             raise UsageError(f"{place}: input {name} has no elements ({array.shape}), which say nothing of ranges")
         if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise UsageError(f"{place}: input {name} holds NaN or infinities, which say nothing of ranges")
-        if not isinstance(ty, TensorType):
-            continue
-        # NumPy saves dtypes that it has no name for as plain bytes.
-        if ty.dtype is not None and array.dtype.kind != "V" and array.dtype != numpy_dtype(ty.dtype):
-            raise UsageError(f"{place}: input {name} is {array.dtype}; the model takes {ty.dtype}")
-        if ty.shape is None:
-            continue
-        wrong = len(ty.shape) != array.ndim
-        for size, given in zip(ty.shape, array.shape, strict=False):
-            wrong = wrong or (size if isinstance(size, int) else sizes.setdefault(size, given)) != given
-        if wrong:
-            shape = ", ".join(map(str, ty.shape))
-            known = [f"{size} is {sizes[size]}" for size in ty.shape if not isinstance(size, int) and size in sizes]
-            told = f", where {' and '.join(known)}" if known and len(ty.shape) == array.ndim else ""
-            raise UsageError(f"{place}: input {name} has the shape {array.shape}; the model takes ({shape}){told}")
+        if isinstance(ty, TensorType):
+            labels.append(f"input {name}")
+            # NumPy saves dtypes that it has no name for as plain bytes.
+            tensors.append((ty.with_dtype(None) if array.dtype.kind == "V" else ty, array))
+    check = TypeCheck(f"{place}: ", labels, [ty for ty, _ in tensors], (), array_dtype)
+    try:
+        check(*[array for _, array in tensors])
+    except TypeCheckError as error:
+        raise UsageError(str(error)) from error
 
 
 def _each(given: Samples) -> Iterable[tuple[str, Path | Mapping[str, Any] | Sequence[Any]]]:
