@@ -136,8 +136,29 @@ def candidates(
     attention, whose products are tried in bytes as well. ``machine`` says which dtypes its processor computes in.
     ``own`` is the name of the model's own precision.
     """
-    listed = list(_candidates(precision, engines, ranges, machine, own, has_few_rows=has_few_rows))
-    found = sorted([*listed, *(_on_attention(listed, ranges) if has_attention else ())], key=_place)
+    listed: list[Candidate | Refused] = []
+    for engine in engines:
+        if engine == "torch":
+            listed += _on_torch(precision, ranges, machine, own)
+            continue
+        if engine == "openvino":
+            listed += _on_openvino(precision, machine)
+        if precision in ("int8", "auto"):
+            listed += _in_bytes(engine, ranges, machine)
+        for bits in (8, 4):
+            if precision == f"int{bits}-weights" or (precision == "auto" and has_few_rows):
+                name, forms = f"int{bits} weights", {"relax.matmul": ComputedIn("int8", bits / 32)}
+                rewrites = _weights_in(bits, engine)
+                listed.append(Candidate(name, engine, {}, rewrites, forms=forms, by_steps=bits == 4))
+        if precision == "auto":
+            listed.append(Candidate(own, engine, {}))
+    if precision in HALVES and not {"openvino", "torch"} & set(engines):
+        named = " and ".join(engines)
+        problem = f"{named} does not compute in {precision} on a CPU; openvino does where the processor has it"
+        listed.append(Refused(precision, ", ".join(engines), problem))
+    if has_attention:
+        listed = [*listed, *_on_attention(listed, ranges)]
+    found = sorted(listed, key=_place)
     return [replace(one, rules=for_engine(one.engine)) if isinstance(one, Candidate) else one for one in found]
 
 
@@ -146,37 +167,6 @@ def _place(one: Candidate | Refused) -> int:
     if isinstance(one, Candidate) and one.keeps_precision:
         return 3
     return {"openvino": 1, "onnxruntime": 2}.get(one.engine, 2) if one.name.startswith("int8 ") else 0
-
-
-def _candidates(
-    precision: str,
-    engines: Sequence[str],
-    ranges: Callable[[IRModule], Ranges] | None,
-    machine: MachineDescription,
-    own: str,
-    *,
-    has_few_rows: bool,
-) -> Iterator[Candidate | Refused]:
-    for engine in engines:
-        if engine == "torch":
-            yield from _on_torch(precision, ranges, machine, own)
-            continue
-        if engine == "openvino":
-            yield from _on_openvino(precision, machine)
-        if precision in ("int8", "auto"):
-            yield from _in_bytes(engine, ranges, machine)
-        for bits in (8, 4):
-            if precision == f"int{bits}-weights" or (precision == "auto" and has_few_rows):
-                forms = {"relax.matmul": ComputedIn("int8", bits / 32)}
-                yield Candidate(
-                    f"int{bits} weights", engine, {}, _weights_in(bits, engine), forms=forms, by_steps=bits == 4
-                )
-        if precision == "auto":
-            yield Candidate(own, engine, {})
-    if precision in HALVES and not {"openvino", "torch"} & set(engines):
-        named = " and ".join(engines)
-        problem = f"{named} does not compute in {precision} on a CPU; openvino does where the processor has it"
-        yield Refused(precision, ", ".join(engines), problem)
 
 
 def _on_openvino(precision: str, machine: MachineDescription) -> Iterator[Candidate | Refused]:

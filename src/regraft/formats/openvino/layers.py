@@ -213,19 +213,15 @@ def _attention(call: LayerCall) -> str:
 # --- norms
 
 
-def _over(call: LayerCall, kind: str, value: str, axes: str) -> str:
-    return call.node(kind, value, axes, keepdims=1)
-
-
 @row("MVN")
 def _mvn(call: LayerCall) -> str:
     if len(call.inputs) < 2:
         raise UnsupportedLayerError("its axes are not told by an operand (operation set 6 has them so)")
     x, axes = call.inputs
-    centered = call.node("Sub", x, _over(call, "ReduceMean", x.name, axes.name))
+    centered = call.node("Sub", x, call.node("ReduceMean", x, axes, keepdims=1))
     if not call.flag("normalize_variance", True):
         return centered
-    variance = _over(call, "ReduceMean", call.node("Mul", centered, centered), axes.name)
+    variance = call.node("ReduceMean", call.node("Mul", centered, centered), axes, keepdims=1)
     epsilon = call.like(0, call.number("eps"))
     if call.text("eps_mode", "INSIDE_SQRT").upper() == "INSIDE_SQRT":
         return call.node("Div", centered, call.node("Sqrt", call.node("Add", variance, epsilon)))
@@ -235,7 +231,7 @@ def _mvn(call: LayerCall) -> str:
 @row("NormalizeL2")
 def _normalize(call: LayerCall) -> str:
     x, axes = call.inputs
-    squares = _over(call, "ReduceSum", call.node("Mul", x, x), axes.name)
+    squares = call.node("ReduceSum", call.node("Mul", x, x), axes, keepdims=1)
     joined = {"add": "Add", "max": "Max"}[call.text("eps_mode")]
     return call.node("Div", x, call.node("Sqrt", call.node(joined, squares, call.like(0, call.number("eps")))))
 
