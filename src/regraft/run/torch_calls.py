@@ -23,6 +23,7 @@ from ..ir.module import IRModule
 from ..ir.op import Call, Op
 from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from ..ir.types import OBJECT, TensorType, TupleType, Type, type_symvars
+from ..ir.visitor import iter_bindings, walk
 from .packed import as_condition
 from .python_source import write_extern_call
 from .torch_sizes import READ_SIZE, TOOLS
@@ -47,41 +48,27 @@ def restore_calls(module: IRModule) -> IRModule:
 def values_to_restore(module: IRModule) -> frozenset[Expr]:
     """The values bound in ``module`` that `restore_calls` would replace as steps of a call with several steps."""
     found: set[Expr] = set()
-    for name in module:
-        function = module[name]
+    for function in module.functions.values():
         known = _Outer.of(function.params)
-        pending = [function.body]
-        while pending:
-            body = pending.pop()
-            bindings = [binding for block in body.blocks for binding in block.bindings]
-            for binding in bindings:
-                pending.extend(_bodies_of(binding.value))
-            found |= _RestoredBody(bindings, body.body, known).values_of_several()
+        for body in walk(function):
+            if isinstance(body, SeqExpr):
+                bindings = [binding for block in body.blocks for binding in block.bindings]
+                found |= _RestoredBody(bindings, body.body, known).values_of_several()
     return frozenset(found)
 
 
 def sums_of_products(module: IRModule) -> frozenset[Expr]:
     """The values bound in ``module`` that PyTorch computed inside an operator which multiplies and adds."""
     found: set[Expr] = set()
-    for name in module:
-        pending = [module[name].body]
-        while pending:
-            for binding in (binding for block in pending.pop().blocks for binding in block.bindings):
-                pending.extend(_bodies_of(binding.value))
-                targets = {call.target for call in calls_of(binding.var)}
-                if targets & _MULTIPLY_AND_ADD and not targets & _ADD:
-                    found.add(binding.value)
+    for binding in iter_bindings(module):
+        targets = {call.target for call in calls_of(binding.var)}
+        if targets & _MULTIPLY_AND_ADD and not targets & _ADD:
+            found.add(binding.value)
     return frozenset(found)
 
 
 _MULTIPLY_AND_ADD: Final = {"aten.linear.default", "aten.addmm.default"}
 _ADD: Final = {"aten.add.Tensor", "aten.sub.Tensor"}
-
-
-def _bodies_of(value: Expr) -> list[SeqExpr]:
-    if isinstance(value, Function):
-        return [value.body]
-    return [value.true_branch, value.false_branch] if isinstance(value, If) else []
 
 
 class _Outer(NamedTuple):

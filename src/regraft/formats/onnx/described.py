@@ -10,7 +10,6 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
-from .attributes import bodies_of
 from .external_data import read_proto
 from .scopes import with_bodies
 
@@ -25,9 +24,7 @@ def description_size(graph: ir.Graph) -> int:
     constants = [value for value in graph.initializers.values() if not value.is_graph_input()]
     total = sum(_TYPE + len(value.name or "") for value in constants)  # their sizes are counted with their numbers
     total += _values([*graph.inputs, *graph.outputs])
-    stack: list[ir.Node] = list(graph)
-    while stack:
-        node = stack.pop()
+    for node in ir.traversal.RecursiveGraphIterator(graph):
         texts = [node.op_type, node.domain, node.name or "", node.doc_string or ""]
         operands = [value.name or "" if value is not None else "" for value in (*node.inputs, *node.outputs)]
         texts += [text for pair in node.metadata_props.items() for text in pair]
@@ -35,8 +32,6 @@ def description_size(graph: ir.Graph) -> int:
         total += _values(value for value in node.outputs if value.type is not None)
         for attribute in node.attributes.values():
             total += _ATTRIBUTE + len(attribute.name)
-        for body in bodies_of(node):
-            stack.extend(body)
     return total
 
 
