@@ -7,7 +7,8 @@ On a mesh, each new parameter has the sharding of the old one, and so do the opt
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from .. import op as ops
 from ..ir.builder import BlockBuilder
@@ -30,28 +31,39 @@ DONATED: Final = (PARAMS, STATES, OPTIMIZER_STATES)
 """The parameters of the step whose memory is reused for the results."""
 
 
+class ModelVars(NamedTuple):
+    """The parameters of a model with its loss, by what they stand for."""
+
+    inputs: Sequence[Var]
+    params: Sequence[Var]
+    states: Sequence[Var]
+    targets: Sequence[Var]
+
+    @staticmethod
+    def of(module: IRModule) -> ModelVars:
+        """Those of a module that `SetupTrainer` made."""
+        own = iter(module[ADJOINT].params)
+        counts = [module.attrs[name] for name in ("input_num", "param_num", "state_num")]
+        inputs, params, states = [tuple(islice(own, count)) for count in counts]
+        return ModelVars(inputs, params, states, tuple(own))
+
+
 def parameter_specs(params: Sequence[Var], shardings: Mapping[str, Any] | None, mesh: Mesh) -> dict[str, CutAxes]:
     """The spec of each parameter of the model, by name. Raises `BuildError` for shardings that do not fit."""
     return resolved("shardings", shardings, [_placed(param.name_hint, param.ty) for param in params], mesh)
 
 
-def with_train_step(
-    module: IRModule, counts: tuple[int, int, int], mesh: Mesh | None, specs: Mapping[str, CutAxes]
-) -> IRModule:
+def with_train_step(module: IRModule, mesh: Mesh | None, specs: Mapping[str, CutAxes]) -> IRModule:
     """``module``, made by `SetupTrainer`, with a function ``train_step``.
 
     ``train_step(inputs..., targets..., parameters, states, optimizer's states)`` takes a step. It returns the loss, and
-    tuples of the new parameters, states and optimizer states. ``counts`` are the numbers of inputs, parameters and
-    states. Another function, ``optimizer_state``, returns the optimizer's initial states on the engine's devices.
+    tuples of the new parameters, states and optimizer states. Another function, ``optimizer_state``, returns the
+    optimizer's initial states on the engine's devices.
     """
-    inputs, param_num, state_num = counts
-    adjoint, optimizer = module[ADJOINT], module[OPTIMIZER]
-    own = adjoint.params
-    params, states = own[inputs : inputs + param_num], own[inputs + param_num : inputs + param_num + state_num]
-    targets = own[inputs + param_num + state_num :]
-    kept = optimizer.params[2].ty
+    inputs, params, states, targets = ModelVars.of(module)
+    kept = module[OPTIMIZER].params[2].ty
     assert isinstance(kept, TupleType)
-    given = [Var(var.name_hint, var.ty) for var in (*own[:inputs], *targets)]
+    given = [Var(var.name_hint, var.ty) for var in (*inputs, *targets)]
     param_tuple = Var(PARAMS, TupleType([var.ty for var in params]))
     state_tuple = Var(STATES, TupleType([var.ty for var in states]))
     kept_tuple = Var(OPTIMIZER_STATES, kept)
@@ -59,13 +71,13 @@ def with_train_step(
     kept_specs = [() if i is None else all_specs[i] for i in owners(params, kept.fields)]
     builder = BlockBuilder()
     with builder.function(STEP, [*given, param_tuple, state_tuple, kept_tuple]):
-        fields = [TupleGetItem(param_tuple, i) for i in range(param_num)]
-        fields += [TupleGetItem(state_tuple, i) for i in range(state_num)]
-        arguments = [*given[:inputs], *[builder.emit(field) for field in fields], *given[inputs:]]
+        fields = [TupleGetItem(param_tuple, i) for i in range(len(params))]
+        fields += [TupleGetItem(state_tuple, i) for i in range(len(states))]
+        arguments = [*given[: len(inputs)], *[builder.emit(field) for field in fields], *given[len(inputs) :]]
         found = builder.emit(module.get_global_var(ADJOINT)(*arguments))
         judged, gradients = builder.emit(TupleGetItem(found, 0)), builder.emit(TupleGetItem(found, 1))
-        loss = builder.emit(TupleGetItem(judged, 0)) if state_num else judged
-        new_states = [builder.emit(TupleGetItem(judged, i + 1)) for i in range(state_num)]
+        loss = builder.emit(TupleGetItem(judged, 0)) if states else judged
+        new_states = [builder.emit(TupleGetItem(judged, i + 1)) for i in range(len(states))]
         updated = builder.emit(module.get_global_var(OPTIMIZER)(param_tuple, gradients, kept_tuple))
         new_params = _laid(builder, builder.emit(TupleGetItem(updated, 0)), all_specs, mesh)
         new_kept = _laid(builder, builder.emit(TupleGetItem(updated, 1)), kept_specs, mesh)
@@ -89,12 +101,9 @@ def owners(params: Sequence[Var], states: Sequence[Any]) -> list[int | None]:
     return [None] * len(states)
 
 
-def step_inputs(
-    module: IRModule, counts: tuple[int, int, int], specs: Mapping[str, CutAxes], inputs: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def step_inputs(module: IRModule, specs: Mapping[str, CutAxes], inputs: Mapping[str, Any] | None) -> dict[str, Any]:
     """The specs of the parameters of ``train_step``: as given for inputs and targets, and by field for tuples."""
-    first, param_num, _ = counts
-    params = module[ADJOINT].params[first : first + param_num]
+    params = ModelVars.of(module).params
     kept = module[OPTIMIZER].params[2].ty
     assert isinstance(kept, TupleType)
     laid: dict[str, Any] = dict(inputs or {})
@@ -130,7 +139,6 @@ def is_one_program(target: str | None, options: Mapping[str, Any] | None) -> boo
 def build_step(
     module: IRModule,
     target: str,
-    counts: tuple[int, int, int],
     mesh: Mesh | None,
     shardings: Mapping[str, Any] | None,
     inputs: Mapping[str, Any] | None,
@@ -140,11 +148,9 @@ def build_step(
 
     Only XLA updates in place. With PyTorch, an interrupted in-place step would leave some parameters updated.
     """
-    first, param_num, _ = counts
-    params = module[ADJOINT].params[first : first + param_num]
-    specs = parameter_specs(params, shardings, mesh) if mesh is not None else {}
-    stepping = with_train_step(module, counts, mesh, specs)
+    specs = parameter_specs(ModelVars.of(module).params, shardings, mesh) if mesh is not None else {}
+    stepping = with_train_step(module, mesh, specs)
     if target != "xla":
         return build(stepping, target=target, **(options or {}))
-    laid = step_inputs(module, counts, specs, inputs) if mesh is not None else inputs
+    laid = step_inputs(module, specs, inputs) if mesh is not None else inputs
     return build(stepping, target="xla", mesh=mesh, shardings=shardings, inputs=laid, donate=DONATED, **(options or {}))

@@ -23,7 +23,7 @@ from .progress import StepProgress
 from .saved_state import ArrayKind, is_gone, kind_of, load_state, misfit, save_state
 from .setup_trainer import ADJOINT, BACKBONE, OPTIM_STATE, OPTIMIZER
 from .state_file import read_arrays, write_arrays
-from .train_step import FIRST, STEP, build_step, is_one_program
+from .train_step import FIRST, STEP, ModelVars, build_step, is_one_program
 
 ParameterValues: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """Arrays for parameters or states, in the order of these or by name."""
@@ -69,23 +69,19 @@ class Trainer:
         if vm is not None and target is not None:
             raise TrainingError(f"Trainer: target={target!r} and a module that is built already; give one of them")
         self.mod: Final = train_mod
-        counts = _counts(train_mod)
         if target != "xla" and (mesh is not None or shardings or inputs):
             raise TrainingError(
                 "Trainer: mesh, shardings and inputs are for target='xla'; other engines have one device"
             )
         if target is not None and is_one_program(target, options):
-            self.vm: Executable | VirtualMachine = build_step(
-                train_mod, target, counts, mesh, shardings, inputs, options
-            )
+            self.vm: Executable | VirtualMachine = build_step(train_mod, target, mesh, shardings, inputs, options)
         else:
             self.vm = vm or build(train_mod, target=target or DEFAULT_TARGET, **(options or {}))
-        input_num, params, states = counts
-        own = train_mod[ADJOINT].params
-        self._input_num: Final[int] = input_num
-        self._params: Final = _Store("parameter", "load_params", own[input_num : input_num + params])
-        self._states: Final = _Store("state", "load_states", own[input_num + params : input_num + params + states])
-        self._target_num: Final = len(own) - input_num - params - states
+        model = ModelVars.of(train_mod)
+        self._input_num: Final = len(model.inputs)
+        self._params: Final = _Store("parameter", "load_params", model.params)
+        self._states: Final = _Store("state", "load_states", model.states)
+        self._target_num: Final = len(model.targets)
         made = self.vm[FIRST]() if target == "xla" else arrays_of(train_mod.attrs[OPTIM_STATE])
         self._optimizer_state: tuple[Any, ...] = tuple(made)
         if zero_init_param_state:
@@ -291,12 +287,6 @@ class Trainer:
     def _check_count(self, what: str, count: int, expected: int) -> None:
         if count != expected:
             raise TrainingError(f"Trainer: {count} {what} given; the model takes {expected}")
-
-
-def _counts(module: IRModule) -> tuple[int, int, int]:
-    """The numbers of inputs, parameters and states of the model."""
-    inputs, params, states = [module.attrs[name] for name in ("input_num", "param_num", "state_num")]
-    return inputs, params, states
 
 
 class _Store:
