@@ -223,7 +223,7 @@ _ON_DEMAND = {
         "rewrite",
     ),
 }
-"""Names that are imported on first use: their modules import a framework, or take a third of the time of all others."""
+"""Names that are imported on first use: their modules import a framework, or are slow (a third of the import time)."""
 _SECOND_NAMES = {"VMExecutable": Executable, "compile": build, "register_global_func": register_global_func}
 """TVM's names for objects that have another name here."""
 

@@ -1,8 +1,8 @@
 """Relax's module name for patterns and rewriting by them: the names of `regraft.pattern` and `regraft.rewrite`."""
 
-import regraft.pattern as _pattern  # by its full name: checkers of types then read what ``__all__`` gets from it
+import regraft.pattern as _pattern  # by its full name, so that type checkers can read the additions to ``__all__``
 
-from .pattern import *  # noqa: F403 - a facade has the names of what it stands for
+from .pattern import *  # noqa: F403 - a facade has the names of its package
 from .rewrite import PatternMatchingRewriter, explain, rewrite_bindings, rewrite_call
 from .second_paths import attach_second_paths
 

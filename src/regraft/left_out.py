@@ -176,9 +176,7 @@ class LeftOut:
 
 
 def names_left_out(module: str) -> Callable[[str], LeftOut]:
-    """The ``__getattr__`` of ``module``: returns a `LeftOut` for a left-out name of Relax, and raises for any other
-    name.
-    """
+    """The ``__getattr__`` of ``module``: a `LeftOut` for a left-out name of Relax, `AttributeError` for any other."""
 
     @cache
     def get(name: str) -> LeftOut:

@@ -1,4 +1,4 @@
-"""Relax's deeper module paths: each provides the names of the module that holds them here.
+"""Relax's deeper module paths. Each provides the names of the module that has them here.
 
 `tvm.relax.dpl.pattern`, `.context` and `.rewrite` are one module here, `regraft.dpl`; `tvm.ir.transform` is
 `regraft.transform`. A file that imports from these paths runs after replacing ``tvm.relax`` and ``tvm`` in them by

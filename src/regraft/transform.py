@@ -1,7 +1,7 @@
 """Relax's module name for the passes: the names of `regraft.passes`."""
 
 from .left_out import names_left_out
-from .passes import *  # noqa: F403 - a facade has the names of what it stands for
+from .passes import *  # noqa: F403 - a facade has the names of its package
 from .passes import __all__ as __all__
 from .second_paths import attach_second_paths
 

@@ -20,9 +20,7 @@ _TERMINATED = 143
 
 
 class _TerminatedError(BaseException):
-    """The process received a signal to end. It is not a `SystemExit`, which other code may raise and which is reported
-    as such.
-    """
+    """The process received a signal to end. It is not a `SystemExit`, because other code may raise that."""
 
 
 def main() -> None:
@@ -65,8 +63,7 @@ def _show_warning(
 
 
 def _clean_up_when_stopped() -> None:
-    # From here on a command may be half done, and is cleaned up as the stack unwinds; before, there is nothing to
-    # clean.
+    # From here on an interrupted command is cleaned up as the stack unwinds. Before, there is nothing to clean up.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminate)
 

@@ -42,9 +42,7 @@ _quiet = False
 
 
 def visible(text: str) -> str:
-    """``text``, which may contain names from files, with control characters escaped and very long words and lines
-    shortened.
-    """
+    """``text`` with control characters escaped and very long words and lines cut: its names may come from any file."""
     cut = _ENDLESS.sub(lambda found: f"{found[0][:_SHOWN_OF_ENDLESS]}… ({len(found[0])} characters)", text)
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), _LONG_LINE.sub(r"\1 … \2", cut))
 
@@ -94,8 +92,8 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 def shown_progress(output: Path | None = None) -> Generator[Progress]:
     """Show the progress of a job, on a terminal and if the job takes longer than a second.
 
-    While a large file is read, the display shows how much of it has been read; while ``output`` is written, its size so
-    far.
+    While a large file is read, the display shows how much of it has been read. While ``output`` is written, it shows
+    its size so far.
     """
     from ..model.progress import unseen
 

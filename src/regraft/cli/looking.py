@@ -139,9 +139,9 @@ def explain(
     limit: Annotated[int, typer.Option(min=0, help="How many matches and misses of each rule to show.")] = 5,
     function: options.FunctionName = None,
 ) -> None:
-    """Say why a pass, or rules, rewrite what they do: where they match, nearly match, and what is left and why.
+    """Explain a pass or rules on a model: their matches and near misses, and why places are left alone.
 
-    Rules are tried on the model as it was read, and on what they leave once operators are recognized.
+    Rules are tried on the model as it was read, and again on their result after operators are recognized.
     Without --pass and --rules: what the default level combines and fuses in the model, and what it leaves alone.
     """
     from ..ir.module import IRModule

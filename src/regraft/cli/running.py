@@ -45,7 +45,7 @@ def run(
     function: options.FunctionName = None,
     custom_ops: options.CustomOps = None,
 ) -> None:
-    """Run a model on inputs from files, or on random ones, and show what it gives."""
+    """Run a model on inputs from files or on random inputs, and show its outputs."""
     sizes = options.parse_sizes(dim)
     import numpy as np
 
@@ -160,7 +160,7 @@ def bench(
     custom_ops: options.CustomOps = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Time models on engines, in turns: to build, the first run, a run after that, and beside the first of them."""
+    """Time models on engines, in turns: the build, the first run, later runs, and the speed relative to the first."""
     sizes = options.parse_sizes(dim)
     from ..model import Prepared, UsageError, gain, open_model, prepared, time_in_turns
     from ..model.samples import TriedOn

@@ -42,9 +42,9 @@ def shard(
     dim: DimSizes = None,
     function: FunctionName = None,
 ) -> None:
-    """Show how a model would lie over devices: which weight is cut where, and what each device holds and sends.
+    """Show how a model would be placed on devices: how each weight is cut, and what each device holds and sends.
 
-    Without rules it is megatron along an axis named model, and data along one named data.
+    Without --shard: megatron along an axis named model, and data along an axis named data.
     """
     sizes = parse_sizes(dim)
     from ..model import open_model
@@ -66,9 +66,7 @@ def shard(
 def laid(
     module: IRModule, name: str, mesh_text: str | None, rules: Sequence[str] | None
 ) -> tuple[IRModule, dict[str, Any], ShardingPlan]:
-    """The module to build, the options of ``build``, and the plan of the weights. Without a mesh, options and plan are
-    empty.
-    """
+    """The module to build, the options of ``build``, and the plan of the weights. Both are empty without a mesh."""
     from ..passes import DataParallel, FullySharded, Megatron, ShardingPlan, SplitProjections
     from ..run import BuildError, Mesh
     from ..run.mesh import parse_spec

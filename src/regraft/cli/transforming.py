@@ -112,7 +112,7 @@ def optimize(
     ir_version: options.IrVersion = None,
     safetensors: options.Safetensors = False,
 ) -> None:
-    """Rewrite a model and write it to OUT: the main job."""
+    """Optimize a model and write it to OUT. This is the main command."""
     sizes = options.parse_sizes(dim)
     from ..model import optimize as run
     from ..model.memory import parse_memory
@@ -175,7 +175,7 @@ def convert(
     ir_version: options.IrVersion = None,
     safetensors: options.Safetensors = False,
 ) -> None:
-    """Write a model in another format, as it is."""
+    """Write a model in another format, without optimizing it."""
     from ..model import check_output, form_of, in_versions, open_model, sizes_of, staged, write_model
 
     form_of(output)
@@ -202,7 +202,7 @@ def grad(
     target: Annotated[int, typer.Option(min=0, help="Which output is differentiated; it has to be one number.")] = 0,
     function: options.FunctionName = None,
 ) -> None:
-    """Write a model that gives its outputs and then the gradients of one of them."""
+    """Write a model that returns its outputs, followed by the gradients of one of them."""
     from ..model import check_output, differentiated, form_of, open_model, sizes_of, staged, write_model
 
     form_of(output)

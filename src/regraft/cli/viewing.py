@@ -50,7 +50,7 @@ def view(
     fix: FixedSizes = None,
     function: FunctionName = None,
 ) -> None:
-    """Show a model in a browser: its graph, what passes make of it step by step, and why their rules do not match.
+    """Show a model in a browser: its graph, the effect of passes step by step, and why their rules do not match.
 
     Writes one HTML file that needs no network: MODEL.html in this folder, unless -o names another.
     """

@@ -104,9 +104,7 @@ def _shape(tensor: torch.Tensor) -> list[Dim]:
 def _without_sizes_as_inputs(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]
 ) -> tuple[torch.fx.GraphModule, list[tuple[list[Dim], torch.dtype]]]:
-    """The graph with only tensors as inputs, and the shape and dtype of each. Size inputs are read from tensors
-    instead.
-    """
+    """The graph with only tensors as inputs, and the shape and dtype of each. Sizes are read from the tensors."""
     given = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     examples = [node.meta.get("example_value", value) for node, value in zip(given, example_inputs, strict=True)]
     changed = deepcopy(graph_module)

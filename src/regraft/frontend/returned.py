@@ -11,9 +11,7 @@ from ..ir.visitor import iter_bindings, walk
 
 
 def returning_a_tuple(function: Function, *, bound: bool) -> Function:
-    """``function`` with a tuple as its result: of its single result, or of its results. ``bound`` binds the tuple to a
-    variable.
-    """
+    """``function`` with a tuple of its results as its result. ``bound`` binds the tuple to a variable."""
     result = function.body.body
     fields: Expr = result if isinstance(result.ty, TupleType) else Tuple([result])
     if not bound or isinstance(fields, Var):

@@ -333,7 +333,7 @@ def _interpolated(method: str) -> RelaxForm:
 
 
 def _whole_sizes(x: Expr, scale: Sequence[float]) -> list[int] | None:
-    """The sizes of an image after scaling, if they are whole: then the factors are ratios of sizes; else None."""
+    """The sizes of an image after scaling. None if a size is symbolic, or not a whole number after scaling."""
     extents = shape_of(x)[2:]
     if not all(isinstance(extent, int) for extent in extents):
         return None
@@ -417,8 +417,9 @@ def _index(call: CallForm, x: Expr, indices: Sequence[Expr | None]) -> Any:
 
 
 def _rows_and_columns(call: CallForm, x: Expr, given: Sequence[tuple[int, Expr]]) -> Any:
-    """An index into neighbouring axes, with one index along each axis, ``(a, 1)`` beside ``(b,)``, as a take for each
-    axis.
+    """An index into neighbouring axes as a take for each axis, for indices of shapes such as ``(a, 1)`` and ``(b,)``.
+
+    `NotImplemented` for other indices.
     """
     axes = [axis for axis, _ in given]
     apart = all(
@@ -467,7 +468,7 @@ def _full_like(call: CallForm, x: Expr, value: Any, **_: Any) -> Any:
 
 
 def _linspace(call: CallForm, start: Any, end: Any, steps: Any, **_: Any) -> Any:
-    """The first half is counted from the start, the second from the end, because PyTorch rounds so."""
+    """Evenly spaced numbers. The first half is counted from the start, the second from the end, as PyTorch rounds."""
     name = dtype_name(call.node.meta["val"].dtype)
     if not is_float(name) or not all(isinstance(one, int | float) for one in (start, end, steps)) or steps < 2:
         return NotImplemented

@@ -19,11 +19,11 @@ from ..op import null_value
 
 
 def with_all_results(function: Function, program: torch.export.ExportedProgram, *, nested: bool) -> Function:
-    """``function``, which returns the tensors of ``program``, with all results of the program: nested as there, or in
-    one tuple.
+    """``function``, which returns only the tensors of ``program``, with all results of the program.
 
-    A size becomes a scalar, a whole shape a shape, and None a null value. If results are ``nested``, a tuple of all
-    fields of an operator's result, in order, becomes that result.
+    The results are nested as in the program, or without ``nested`` in one tuple. A size becomes a scalar, a whole shape
+    a shape, and None a null value. If results are ``nested``, a tuple of all fields of an operator's result, in order,
+    becomes that result.
     """
     result = function.body.body
     tensors = list(result.fields) if isinstance(result, Tuple) else [result]

@@ -65,7 +65,7 @@ class CallSearch:
         self.wrong, self.trial, self.attributes, self.sizes = None, {}, None, dict(self._start)
 
     def change_attribute(self, random: Random, op: Op, operands: Sequence[Expr]) -> None:
-        """Draw a new value for the refused attribute, in any of the forms of attributes; if none was, do nothing."""
+        """Draw a new value, of any kind, for the refused attribute. Do nothing if no attribute was refused."""
         if not isinstance(self.wrong, str) or self.attributes is None:
             return
         rank = next((one.ty.ndim for one in operands if isinstance(one.ty, TensorType) and one.ty.ndim > 0), 2)

@@ -285,7 +285,7 @@ class _RuleCheck:
         return "\nif the rule is meant for finite numbers only, it says so by rule.assuming_finite()"
 
     def _note(self, text: str) -> None:
-        """Keep the first difference that is no error."""
+        """Keep the first difference that is not an error."""
         self.report.notes = self.report.notes or (text,)
 
     def _count(self, events: Iterable[Event]) -> None:

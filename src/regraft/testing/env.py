@@ -1,4 +1,4 @@
-"""Queries about the machine, for tests that were written for TVM. Only ``llvm`` is available, none of TVM's devices."""
+"""Queries about the machine, for tests that were written for TVM. Only ``llvm`` is available, and no TVM device is."""
 
 from __future__ import annotations
 

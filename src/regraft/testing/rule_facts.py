@@ -42,7 +42,10 @@ def named_dtypes_of(rule: Rule) -> tuple[str, ...]:
 
 
 def _codes(function: Callable[..., Any]) -> Iterator[CodeType]:
-    """The code of a function, of those inside it, and of those of its module and its closure that it names."""
+    """The code of a function, of the functions inside it, and of the functions of its module or closure that it uses.
+
+    The attributes of the object of a bound method are searched, too.
+    """
     pending: list[Any] = [function]
     seen: set[int] = set()
     while pending:

@@ -93,7 +93,7 @@ def assert_same_values(
                     raise NotRunnableError(f"{name} divides integers by 0 on all random inputs")
                 problem = _problem(second[name], arguments, expected, allowed)
             for whole in _WHOLES[1:]:
-                # Indices out of range may give NaN instead of an error; floats are drawn again as they were.
+                # Indices out of range may give NaN instead of an error. The same floats are drawn again.
                 if problem is None or not _has_nan(expected):
                     break
                 arguments, expected = _run_first(old[name], first[name], seed, (whole,))

@@ -58,11 +58,12 @@ class IOEffect(_OneValue):
 
 
 class KVCache(_OneValue):
-    """The keys or values of all positions so far, one row each, stored by external functions,
-    ``vm.builtin.attention_kv_*``.
+    """The keys or values of all positions so far, one row each.
+
+    External functions, ``vm.builtin.attention_kv_*``, store the rows.
 
     Args:
-        init_seq_len: The number of positions that it has room for at first.
+        init_seq_len: The number of positions for which memory is reserved at first.
         unit_shape: The sizes of one row.
         dtype: The dtype of the rows.
     """

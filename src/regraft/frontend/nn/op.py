@@ -141,9 +141,7 @@ min = _fold(_op.min, "min", "smallest element")  # noqa: A001 - the operator's n
 def cumsum(
     data: Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None, name: str = "cumsum"
 ) -> Tensor:
-    """Cumulative sums along ``axis``, or over the flattened tensor for None; ``exclusive`` leaves out the element
-    itself.
-    """
+    """Cumulative sums along ``axis``; None flattens the tensor. ``exclusive`` leaves out the element itself."""
     return wrap_nested(_op.cumsum(_of(data), axis, dtype, bool(exclusive)), name)
 
 

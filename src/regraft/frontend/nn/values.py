@@ -37,10 +37,10 @@ def set_default_dtype(dtype: str) -> None:
 
 
 def sizes_of(shape: Sequence[Size], named: dict[str, SymVar]) -> list[Dim]:
-    """``shape`` with a symbolic size for each name. ``named`` maps names to their sizes, and is extended with new
-    names.
+    """``shape`` with a symbolic size for each name.
 
-    Raises `TypeError` for a value that is not a size.
+    ``named`` maps names to their sizes, and is extended with new names. Raises `TypeError` for a value that is not a
+    size.
     """
     sizes: list[Dim] = []
     for size in shape:

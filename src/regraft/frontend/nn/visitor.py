@@ -44,9 +44,7 @@ class Mutator:
         return self.visit(name, node)
 
     def visit(self, name: str, node: Any) -> Any:
-        """Change the contents of ``node``, and return it; ``name`` is the path of ``node``, which prefixes the names
-        inside.
-        """
+        """Change the contents of ``node``, and return it. ``name`` is its path, which prefixes the names inside."""
         for key, item in list(node.owned_items()) if isinstance(node, Module) else ():
             node.replace(key, self._changed(_inside(name, key), item))
         return node
