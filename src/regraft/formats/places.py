@@ -15,7 +15,7 @@ from ..op.primitive.reduction import extreme_of_none
 
 
 class Line(NamedTuple):
-    """The windows along one axis: its size, and the index of each element (windows, elements), outside for padding."""
+    """The windows along one axis: its size, and the index of each element (windows, elements), beyond it in padding."""
 
     size: int
     places: np.ndarray

@@ -14,13 +14,13 @@ from .external_data import read_proto
 from .scopes import with_bodies
 
 _NODE, _NAME, _TYPE, _SIZE, _NO_SIZE, _ATTRIBUTE = 8, 2, 14, 4, 2, 8
-"""About the bytes in a file, without texts, for a node, a name, a type, a size, an unknown size and an attribute."""
+"""The approximate bytes of a node, a name, a type, a size, an unknown size and an attribute, without texts."""
 _ENTRY: Final = 2
 """The bytes around an entry that says where a constant is stored."""
 
 
 def description_size(graph: ir.Graph) -> int:
-    """About the bytes of ``graph`` in a file, without constants but with bodies of loops and branches. Cost: linear."""
+    """The approximate bytes of ``graph`` in a file, without constants but with bodies. Cost: linear in its nodes."""
     constants = [value for value in graph.initializers.values() if not value.is_graph_input()]
     total = sum(_TYPE + len(value.name or "") for value in constants)  # their sizes are counted with their numbers
     total += _values([*graph.inputs, *graph.outputs])

@@ -1,4 +1,4 @@
-"""Comparison of two models: are they the same graph, apart from the names inside it?"""
+"""Comparison of two models: a test if they are the same graph, apart from the names inside it."""
 
 from __future__ import annotations
 

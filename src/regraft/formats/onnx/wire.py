@@ -3,8 +3,8 @@
 Otherwise a model of 1.9 GB with its weights inside would be in memory four times: as the file, parsed, taken out of
 the parsed message, and as the message to write. This module walks over the fields of the file instead, as Protocol
 Buffers encode them (https://protobuf.dev/programming-guides/encoding). `read_model` replaces each large constant by a
-reference to its bytes in the same file. `write_model` copies it from there into the new file. This module knows
-ONNX's field numbers; the reader knows what a model means.
+reference to its bytes in the same file. `write_model` copies each large constant from its file into the new one. This
+module knows ONNX's field numbers; the reader knows what a model means.
 """
 
 from __future__ import annotations

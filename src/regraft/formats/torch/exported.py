@@ -120,7 +120,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
 
 @contextmanager
 def _keeping_calls(program: ExportedProgram) -> Generator[None]:
-    """A context in which PyTorch keeps all calls that change arguments, and makes them functional over tensors."""
+    """Inside the context, keep all calls that change arguments, and make them functional over tensors, not memory."""
     from torch._export import config
     from torch.fx.node import _side_effectful_functions  # pyright: ignore[reportPrivateUsage]
 

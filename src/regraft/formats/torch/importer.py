@@ -368,7 +368,7 @@ class _Importer:
         if expanded is None and is_outside(node.target):
             return self._outside(node)
         if expanded is None:
-            # PyTorch's name for its part says less than the operator in the model.
+            # Without a reason: the message names the operator in the model, not a part that PyTorch made of it.
             raise UnsupportedCallError("")
         return self.inlined(expanded.graph, [self.value(operand) for operand in expanded.operands])
 

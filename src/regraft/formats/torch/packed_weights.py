@@ -67,7 +67,7 @@ _COMPRESSED_PARTS: Final = (
 def unpacked_weights(path: Path, config: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """The weights of a folder by name, with packed weights unpacked. Cost: memory for all of them.
 
-    Raises `ConvertError` for a damaged file, and for a packed layer with missing or unfitting parts.
+    Raises `ConvertError` for a damaged file, and for a packed layer whose parts are missing or do not fit.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file  # pyright: ignore[reportUnknownVariableType] - its types are not complete

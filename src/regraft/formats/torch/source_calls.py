@@ -204,7 +204,7 @@ class FoundCall:
     """A `SourceCall` that was found in a program, as far as its results were given to `add`.
 
     ``definitions`` are the bindings of the program. ``members`` are the variables to which its steps are bound.
-    ``weights`` holds constants in the layout that calls need, so that calls with the same weight share it.
+    ``weights`` holds constants in the layout that the calls had, so that calls with the same weight share it.
     """
 
     def __init__(self, call: SourceCall, definitions: Mapping[Var, Binding], weights: dict[Any, Constant]) -> None:

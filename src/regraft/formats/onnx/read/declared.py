@@ -63,7 +63,7 @@ def read_outside(node: NodeImporter, is_pure: bool) -> tuple[Expr | None, ...]:
 
 
 def is_pure(node: ir.Node, said: frozenset[str]) -> bool:
-    """True if a node of another domain has no effects: by its declaration, or by ``said`` about its domain or name."""
+    """True if a node of another domain has no effects: by its declaration, or ``said`` has its domain or operator."""
     if node.domain == "com.microsoft" and node.op_type in _RANDOM:
         # Only BiasDropout is declared. It is pure without the operand that turns on training.
         return node.op_type == "BiasDropout" and all(value is None for value in node.inputs[4:])

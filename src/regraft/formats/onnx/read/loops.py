@@ -70,7 +70,7 @@ def _loop(node: NodeImporter) -> tuple[Imported | None, ...]:
 def _loop_or_steps(
     loop: Callable[[], tuple[Imported, ...]], steps: Callable[[], tuple[Imported | None, ...]] | None
 ) -> tuple[Imported | None, ...]:
-    """The result of ``loop``, or that of ``steps``, if known, if the loop cannot be read. Raises the loop's errors."""
+    """The result of ``loop``. If it cannot be read, that of ``steps``, if they are known. Raises the loop's errors."""
     try:
         return loop()
     except (UnsupportedNodeError, ConvertError):

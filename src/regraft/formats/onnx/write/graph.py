@@ -107,8 +107,8 @@ class GraphWriter:
     overload for each kind of call. ``effects`` are nodes that stay even if nothing reads them. ``keep_constants`` keeps
     loaded or computed constants in memory for the run; without it they are made anew each time. Operators are those
     of ``opset``; their inputs and attributes are those of ``written_for``, which is the same or newer. With
-    ``keeps_width``, a result in single precision, computed for want of a kernel for bfloat16, is passed to the next
-    such operator as it is, and rounded only for other users.
+    ``keeps_width``, a result that is computed in single precision because bfloat16 has no kernel is passed to the
+    next such operator as it is, and rounded only for other users.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class GraphWriter:
         return tuple([self.narrowed(value, own) if parameter == main else value for parameter, value in pairs])
 
     def narrowed(self, value: ir.Value, dtype: str) -> ir.Value:
-        """``value``, which was computed in a wider type for want of a kernel, cast to ``dtype``."""
+        """``value``, which was computed in a wider type because there is no kernel for ``dtype``, cast to ``dtype``."""
         found = self.cast(value, dtype)
         if dtype == "bfloat16" and found is not value and self._keeps_width:
             self._wide[found] = value

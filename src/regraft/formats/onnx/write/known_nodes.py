@@ -33,7 +33,7 @@ def known_result(node: ir.Node, operands: Sequence[TensorData | None], opset: in
     """The result of ``node`` on ``operands``, with None for an operand left out; None if it is not computed here.
 
     At most `MOST_KNOWN` elements are computed if they are integers or booleans, or moved if they are of any type. At
-    most `_MOST_FLOATS` floats change their sign. Source: ONNX's reference evaluator.
+    most `_MOST_FLOATS` floats lose or change their sign. Source: ONNX's reference evaluator.
     """
     held = [data for data in operands if data is not None]
     if node.domain or not held or len(node.outputs) != 1 or any(data.size > MOST_KNOWN for data in held):

@@ -62,7 +62,7 @@ def _stacks(lowering: Lowering, stacks: Sequence[ir.Value], types: LoopTypes) ->
 
 
 def _is_scan(lowering: Lowering, function: Function, parts: LoopParts, steps: Dim | None) -> bool:
-    """True if a `Scan` means the same. ONNX Runtime's makes one step at least: accepted in a model that was ONNX."""
+    """True if a `Scan` means the same. In ONNX Runtime it makes one step at least, which a model from ONNX allows."""
     if parts.condition is not None or parts.count is not None or function.params[0] in used_vars(function):
         return False
     if free_vars(function) and not lowering.outside.scans_capture:

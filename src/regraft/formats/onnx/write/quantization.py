@@ -23,7 +23,7 @@ RUNTIME_DOMAIN: Final = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 
 _SUMMED_IN_BYTES: Final = 4
-"""The accuracy level of ``MatMulNBits``: the other operand in bytes too, at a smaller error than the weights'."""
+"""The accuracy level of ``MatMulNBits`` that rounds the other operand to bytes; its error is below the weights'."""
 
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 

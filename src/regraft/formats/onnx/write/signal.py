@@ -16,12 +16,12 @@ from .elementwise import operand_dtype
 from .lowering import Lowered, Lowering, lowers, size_at, tensor_type
 
 _LARGEST_MATRIX: Final = 512
-"""The most samples of a transform that is written as a product. ONNX Runtime's own have errors of single precision."""
+"""The most samples of a transform that is written as a product. Longer ones have errors of single precision."""
 
 
 @lowers("signal.dft")
 def _dft(lowering: Lowering, call: Call) -> Lowered:
-    """The transform in double precision: in single, ONNX Runtime 1.31 has several times others' errors."""
+    """The transform in double precision: ONNX Runtime 1.31 in single has several times the error of other libraries."""
     x, dtype = call.args[0], operand_dtype(call)
     if dtype != "float64":
         wide = lowering.emit(ops.astype(x, "float64"))
@@ -79,7 +79,7 @@ def _dims(x: Expr) -> tuple[Dim, ...]:
 
 
 def _to_real(lowering: Lowering, call: Call) -> Lowered:
-    """The signal of half a spectrum, by way of the whole one: ONNX Runtime 1.31 is wrong for most lengths of a half."""
+    """The signal of half a spectrum, by way of the whole one: ONNX Runtime 1.31 errs on halves of most sizes."""
     x, attrs = call.args[0], call.attrs
     axis: int = attrs["axis"] % len(_dims(x))
     size = _dims(x)[axis]

@@ -72,7 +72,7 @@ def _convolution(lowering: Lowering, call: Call) -> Lowered | None:
 _WIDE_PADDING = 8
 """The least padding of the last axis for which a convolution may be faster on data that is padded first."""
 _PADDED_PART = 4
-"""It is faster if the padding is at least one fourth of the axis, because many windows reach into it."""
+"""The convolution is faster if the padding is at least one fourth of the axis: many windows reach into it."""
 _LONG_WINDOW = 256
 """The least number of elements of a long window over one channel."""
 

@@ -67,7 +67,7 @@ def _full_scores(bias: Expr, key: Expr) -> Expr:
 
 
 def _same_batch(query: Expr, key: Expr, value: Expr, enable_gqa: bool) -> tuple[Expr, Expr, Expr]:
-    """The operands with equal batches, and with equal heads, except if PyTorch shares them by groups."""
+    """The operands with equal batches, and with equal heads unless PyTorch shares heads by groups."""
     shapes = [shape_of(x) for x in (query, key, value)]
     batch = next((shape[0] for shape in shapes if shape[0] != 1), shapes[0][0])
     heads = shapes[0][1] if enable_gqa else next((shape[1] for shape in shapes if shape[1] != 1), shapes[0][1])
