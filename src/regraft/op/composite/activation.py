@@ -1,4 +1,4 @@
-"""Activation functions: elementwise nonlinearities, and the softmax pair, which normalizes along one axis.
+"""Activation functions: elementwise nonlinearities, and softmax and log-softmax, which normalize along one axis.
 
 float16 and bfloat16 are computed in float32 and rounded once.
 """
@@ -49,7 +49,7 @@ _ELEMENTWISE: Final = (Trait.ELEMENTWISE,)
 _smooth: Final = partial(declares, infer=same_float_type, traits=_ELEMENTWISE)
 
 
-# --- the rectifier and its kin
+# --- the rectifier and similar functions
 
 
 def _relu(xp: Any, x: Any) -> Any:
@@ -68,7 +68,7 @@ _rectifier: Final = partial(
 @_rectifier(
     "relax.nn.relu",
     reference=_relu,
-    # From the output, which is kept anyway: at 0 the gradient is 0, as in PyTorch.
+    # Computed from the output, which is kept anyway. At 0 the gradient is 0, as in PyTorch.
     gradient=lambda call, output, adjoint: [where(less_equal(output, 0.0), 0.0, adjoint)],
 )
 def relu(data: Expr) -> Call:
@@ -91,10 +91,10 @@ def _relu6_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None
 
 @_rectifier("relax.nn.relu6", reference=_relu6, gradient=_relu6_gradient)
 def relu6(data: Expr) -> Call:
-    """``data`` limited to 0 to 6; follows ``torch.nn.functional.relu6``.
+    """``data`` limited to the range 0 to 6; follows ``torch.nn.functional.relu6``.
 
     Operands: a tensor of numbers. Result: the same shape and dtype; NaN stays NaN. At 0 and at 6 the gradient is 0, as
-    in PyTorch; that of `clip` is 1 there. Raises `OpTypeError` for bool.
+    in PyTorch; the gradient of `clip` is 1 there. Raises `OpTypeError` for bool.
     """
     ...
 
@@ -167,7 +167,7 @@ def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Call:
 
     Operands: ``data``, floating; ``alpha``, of shape ``(data.shape[axis],)`` or ``(1,)``, cast to that dtype.
     Result: ``data``'s shape and dtype. Raises `OpTypeError` for an axis that ``data`` lacks. As in Relax, a call
-    of other slopes has a type and no value.
+    with other slopes has a type but no value.
     """
     ...
 
@@ -177,19 +177,19 @@ _SELU_SCALE: Final = 1.0507009873554804934193349852946
 
 
 def _selu(xp: Any, x: Any) -> Any:
-    # expm1 of the negative part only: it overflows for large positive elements
+    # expm1 of the negative part only, since it overflows for large positive elements
     low = xp.expm1(xp.where(x < 0, x, xp.zeros_like(x))) * _SELU_ALPHA
     return xp.where(x < 0, low, x) * _SELU_SCALE
 
 
 def _selu_share(adjoint: Expr, x: Expr, output: Expr) -> Expr:
-    # Below 0 the slope, scale * alpha * exp(x), is how far the output is above its limit.
+    # Below 0 the slope, scale * alpha * exp(x), is the output minus its lower limit.
     return adjoint * where(greater(x, 0.0), _SELU_SCALE, output + _SELU_SCALE * _SELU_ALPHA)
 
 
 @_smooth("relax.nn.selu", reference=rounded_once(_selu), gradient=of_one(_selu_share))
 def selu(data: Expr) -> Call:
-    """Scaled exponential linear unit, ``scale * where(x < 0, alpha * (exp(x) - 1), x)``.
+    """The scaled exponential linear unit, ``scale * where(x < 0, alpha * (exp(x) - 1), x)``.
 
     ``alpha`` is 1.67326324..., ``scale`` 1.05070098... (Klambauer et al., "Self-Normalizing Neural Networks",
     2017).
@@ -202,7 +202,7 @@ def selu(data: Expr) -> Call:
 
 
 def _gelu(xp: Any, x: Any) -> Any:
-    # erfc keeps its precision far left of zero, where 1 + erf cancels
+    # erfc stays accurate far left of zero, where 1 + erf cancels
     return x * 0.5 * special_function(xp, "erfc")(x * -sqrt(0.5))
 
 
@@ -214,7 +214,7 @@ def _gelu_share(adjoint: Expr, x: Expr, output: Expr) -> Expr:
 
 @_smooth("relax.nn.gelu", reference=rounded_once(_gelu), gradient=of_one(_gelu_share), finite=True)
 def gelu(data: Expr) -> Call:
-    """Gaussian error linear unit, ``x * (1 + erf(x / sqrt(2))) / 2``; follows ``torch.nn.functional.gelu``.
+    """The Gaussian error linear unit, ``x * (1 + erf(x / sqrt(2))) / 2``; follows ``torch.nn.functional.gelu``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
@@ -222,7 +222,7 @@ def gelu(data: Expr) -> Call:
 
 
 _GELU_TANH_FLAT: Final = 20.0
-"""Beyond this the tanh is 1 to the last bit, and a cube would overflow."""
+"""The limit beyond which the tanh is exactly 1, and a cube would overflow."""
 
 
 def _gelu_tanh(xp: Any, x: Any) -> Any:
@@ -257,7 +257,7 @@ def _silu_share(adjoint: Expr, x: Expr, output: Expr) -> Expr:
 
 @_smooth("relax.nn.silu", reference=rounded_once(_silu), gradient=of_one(_silu_share), finite=True)
 def silu(data: Expr) -> Call:
-    """Sigmoid linear unit, ``x * sigmoid(x)``, also called swish; follows ``torch.nn.functional.silu``.
+    """The sigmoid linear unit, ``x * sigmoid(x)``, also called swish; follows ``torch.nn.functional.silu``.
 
     Operands: a floating tensor. Result: the same shape and dtype. Raises `OpTypeError` for other dtypes.
     """
@@ -293,12 +293,12 @@ def softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> Call:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > threshold``.
 
     Follows ``torch.nn.functional.softplus``. Operands: a floating tensor. Result: the same shape and dtype.
-    Raises `OpTypeError` for other dtypes, or when ``beta`` is 0.
+    Raises `OpTypeError` for other dtypes, or if ``beta`` is 0.
     """
     ...
 
 
-# --- variants: made of straight lines to be cheaper, or smoother than a rectifier
+# --- variants: piecewise linear ones, which are cheaper, and ones that are smoother than a rectifier
 
 
 def _hardsigmoid(xp: Any, x: Any, alpha: float, beta: float) -> Any:
@@ -313,7 +313,9 @@ def _hardsigmoid_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr 
 
 @_smooth("relax.nn.hardsigmoid", reference=rounded_once(_hardsigmoid), gradient=_hardsigmoid_gradient)
 def hardsigmoid(data: Expr, alpha: float = 1 / 6, beta: float = 0.5) -> Call:
-    """``alpha * data + beta``, limited to 0 to 1; follows ``torch.nn.functional.hardsigmoid`` and ONNX ``HardSigmoid``.
+    """``alpha * data + beta``, limited to the range 0 to 1.
+
+    Follows ``torch.nn.functional.hardsigmoid`` and ONNX ``HardSigmoid``.
 
     Operands: a floating tensor. Result: the same shape and dtype; NaN stays NaN. Raises `OpTypeError` for other dtypes.
     """
@@ -339,12 +341,12 @@ def hardswish(data: Expr) -> Call:
 
 
 def _elu(xp: Any, x: Any, alpha: float) -> Any:
-    # Where the other branch is taken, a large x is kept from overflowing.
+    # The minimum keeps a large x from overflowing in the branch that is not taken.
     return xp.where(x > 0, x, xp.expm1(xp.minimum(x, xp.zeros_like(x))) * alpha)
 
 
 def _elu_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    # Below 0 the slope, alpha * exp(x), is how far the output is above its limit.
+    # Below 0 the slope, alpha * exp(x), is the output minus its lower limit.
     return [where(greater(call.args[0], 0.0), adjoint, adjoint * (output + call.attrs.alpha))]
 
 
@@ -393,8 +395,8 @@ def _softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | No
 def softmax(data: Expr, axis: int = -1) -> Call:
     """``exp(data)`` divided by its sum along ``axis``; follows ``torch.nn.functional.softmax``.
 
-    Operands: a floating tensor. Attributes: ``axis``, negative ones count from the end. Result: the same
-    shape and dtype; a slice that is -inf throughout gives NaN. Raises `OpTypeError` for other dtypes or an
+    Operands: a floating tensor. Attributes: ``axis``; a negative one counts from the end. Result: the same
+    shape and dtype; a slice that is all -inf gives NaN. Raises `OpTypeError` for other dtypes or an
     axis out of range.
     """
     ...
@@ -418,9 +420,9 @@ def _log_softmax_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr 
     gradient=_log_softmax_gradient,
 )
 def log_softmax(data: Expr, axis: int = -1) -> Call:
-    """The logarithm of `softmax`, without its rounding to 0; follows ``torch.nn.functional.log_softmax``.
+    """The logarithm of `softmax`, without rounding to 0 on the way; follows ``torch.nn.functional.log_softmax``.
 
-    Operands: a floating tensor. Attributes: ``axis``, negative ones count from the end. Result: the same
+    Operands: a floating tensor. Attributes: ``axis``; a negative one counts from the end. Result: the same
     shape and dtype. Raises `OpTypeError` for other dtypes or an axis out of range.
     """
     ...

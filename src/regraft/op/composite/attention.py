@@ -1,7 +1,7 @@
 """Scaled dot-product attention over (batch, sequence, heads, size), with bias, causal masks and windows.
 
-A query that may see no key at all gives zeros, as in PyTorch, not NaN. float16 and bfloat16 are computed in float32 and
-rounded once.
+A query for which all keys are masked gives zeros, as in PyTorch, not NaN. float16 and bfloat16 are computed in float32
+and rounded once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _heads_shape(call: Call, index: int) -> tuple[Dim, ...] | None:
 
 
 def _require_fit(call: Call, index: int, shape: Sequence[Dim], query: Sequence[Dim]) -> None:
-    """Raise `OpTypeError` unless ``shape`` has the batch of ``query``, and heads that divide its heads."""
+    """Raise `OpTypeError` unless ``shape`` has the batch size of ``query``, and its heads divide the query's heads."""
     _require_equal(call, index, shape[0], query[0], "query's batch size")
     heads, theirs = shape[2], query[2]
     if isinstance(heads, int) and isinstance(theirs, int) and (theirs % heads if heads else theirs):
@@ -108,11 +108,11 @@ def _attention_var_len_type(call: Call) -> Type:
     return result
 
 
-# --- meanings
+# --- references
 
 
 def _attend(xp: Any, query: Any, key: Any, value: Any, bias: Any, visible: Any, scale: float | None) -> Any:
-    """Attention where ``visible`` (queries, keys), if given, says which key each query may see."""
+    """Attention; ``visible`` (queries, keys), if given, is True for the keys that each query may see."""
     name = dtype_name(query.dtype)
     batch, queries, heads, size = query.shape
     keys, groups = key.shape[1], key.shape[2]
@@ -131,7 +131,7 @@ def _attend(xp: Any, query: Any, key: Any, value: Any, bias: Any, visible: Any, 
 
 
 def _within(xp: Any, distance: Any, window_size: int | None) -> Any:
-    """The mask of keys at or before a query's place, at a ``distance`` from 0 up to the window."""
+    """The mask of keys at a ``distance`` before a query from 0 up to but without the window size."""
     seen = distance >= 0
     return seen if window_size is None else xp.logical_and(seen, distance < window_size)
 
@@ -151,9 +151,9 @@ def _attention(xp: Any, attrs: Any, query: Any, key: Any, value: Any, bias: Any 
 
 
 def _places(xp: Any, starts: Any, count: int) -> tuple[Any, Any]:
-    """For each of ``count`` packed elements the number of its sequence, and its place in it.
+    """For each of ``count`` packed elements, the number of its sequence, and its position in the sequence.
 
-    Elements after the last sequence have the number one past the last.
+    Elements after the last sequence get the number one past the last.
     """
     elements = positions(xp, count, starts)
     sequence = xp.sum(xp.astype(starts[1:] <= xp.expand_dims(elements, axis=1), xp.int64), axis=1)
@@ -189,7 +189,7 @@ def _attention_var_len(
 
 
 def _scale_of_heads(call: Call) -> dict[str, Any]:
-    """``scale=None`` for 1 / sqrt(head size), where that is known."""
+    """The explicit value of ``scale=None``: 1 / sqrt(head size), if the head size is known."""
     query = call.args[0].ty
     size = query.shape[-1] if isinstance(query, TensorType) and query.shape else None
     return {"scale": 1.0 / sqrt(size)} if isinstance(size, int) and size > 0 else {}
@@ -241,11 +241,11 @@ def attention(
     heads, size), ``value`` (batch, keys, key heads, value size). ``heads`` is a multiple of ``key heads``;
     consecutive heads share a key. ``bias``: floating, (batch or 1, heads or 1, queries or 1, keys); with it
     the operator is ``nn.attention_bias``.
-    Attributes: ``scale``, by default ``1 / sqrt(size)``. ``causal_mask``: None; "TopLeft", where query i sees
-    the keys 0 to i; "BottomRight", where the last query sees all keys, the one before all but the last, and
-    so on. ``window_size``, only with a causal mask: a query sees no more than that many of its latest keys.
+    Attributes: ``scale``, by default ``1 / sqrt(size)``. ``causal_mask``: None; "TopLeft": query i sees
+    the keys 0 to i; "BottomRight": the last query sees all keys, the one before it all except the last, and
+    so on. ``window_size``, only with a causal mask: a query sees at most that many of its latest keys.
     Result: (batch, queries, heads, value size), of the operands' dtype. A query that sees no key, for any
-    reason (masks, or a bias of -inf), gives zeros; a written-out softmax would give NaN.
+    reason (masks, or a bias of -inf), gives zeros; a plain softmax would give NaN.
     Raises `OpTypeError` for dtypes or shapes that do not agree. Cost: memory for all batch * heads * queries
     * keys scores.
     """
@@ -262,7 +262,7 @@ def attention_bias(
     causal_mask: str | None = None,
     window_size: int | None = None,
 ) -> Call:
-    """`attention` with a ``bias``, under the name that Relax gives that operator. See `attention`."""
+    """The same as `attention` with a ``bias``, under Relax's name of that operator."""
     return attention(query, key, value, bias, scale, causal_mask, window_size)
 
 
@@ -278,14 +278,14 @@ def attention_var_len(
     causal_mask: str | None = None,
     window_size: int | None = None,
 ) -> Call:
-    """`attention` within each of several sequences that are packed one after another on the sequence axis.
+    """The `attention` within each of several sequences that are packed one after another on the sequence axis.
 
     Operands: ``queries``, ``keys`` and ``values`` as for `attention`, with a batch of 1. ``seqstart_q`` and
     ``seqstart_k``
-    (integers, one dimension) hold where each sequence starts, and then where the last one ends; sequence i of
+    (integers, one dimension) hold the start of each sequence, followed by the end of the last one. Sequence i of
     the queries sees sequence i of the keys. ``max_seqlen_q`` and ``max_seqlen_k`` (integer scalars) are the
-    longest lengths, for engines that need them. The keys' are by default the queries'. Attributes as for
-    `attention`, within each sequence.
+    greatest lengths, for engines that need them. Starts and lengths of keys are by default those of the queries.
+    Attributes as for `attention`, within each sequence.
     Result: (1, queries, heads, value size); queries after the last sequence give zeros.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
@@ -304,13 +304,13 @@ def _is_rank(operand: Expr, ndim: int) -> bool:
     return isinstance(operand.ty, TensorType) and operand.ty.ndim == ndim
 
 
-# --- gradients: by hand for one sequence, which keeps the attention of the forward part one operator
+# --- gradients: written by hand for one sequence, so that the forward part keeps attention as one operator
 
 
 @ATTENTION.define_gradient
 @ATTENTION_BIAS.define_gradient
 def _attention_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """The weights are computed again."""
+    """The gradient of attention, which computes the weights again."""
     (query, key, value, *others), scale = call.args, call.attrs.scale
     bias = others[0] if others else None
     batch, queries, heads, size = known_shape(call, query, "query")
@@ -336,7 +336,7 @@ def _attention_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | 
 
 
 def _attention_weights(call: Call, scores: Expr, bias: Expr | None) -> Expr:
-    """The softmax of the scores, zeros for a query that sees no key."""
+    """The softmax of the scores; zeros for a query that sees no key."""
     from ..program_xp import over_expressions  # it is written with the operators of this module and others
 
     visible, causal = None, call.attrs.causal_mask

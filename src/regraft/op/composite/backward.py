@@ -1,7 +1,7 @@
-"""Adjoints of operators whose gradient is best written as one operator of its own.
+"""Adjoints of operators whose gradient is best written as one operator.
 
-Each takes the adjoint of the operator's result and gives that of its first operand. The attributes are those of the
-operator itself. The gradient of `nll_loss` stands here, too, which is written with them.
+Each takes the adjoint of the operator's result and returns the adjoint of its first operand. The attributes are those
+of the operator itself. The gradient of `nll_loss`, which uses them, is here too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["avg_pool2d_backward", "max_pool2d_backward", "nll_loss_backward", "t
 
 
 def _require_adjoint(call: Call, expected: Sequence[Dim] | None, ndim: int) -> None:
-    """Raise `OpTypeError` unless the first operand can be the adjoint of a result of that shape."""
+    """Raise `OpTypeError` if the first operand cannot be the adjoint of a result of shape ``expected``."""
     adjoint = require_float(call, 0)
     if ndim != UNKNOWN_NDIM and adjoint.ndim not in (UNKNOWN_NDIM, ndim):
         raise wrong_operand(call, 0, f"a tensor of {ndim} dimensions, as the result that it is the adjoint of")
@@ -100,7 +100,7 @@ def _nll_loss_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
 
 @operator_of(nll_loss_backward).define_gradient
 def _nll_loss_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """It is linear in the adjoint of the loss, as the loss is in the predictions, with the same coefficients."""
+    """The gradient. The operator is linear in ``output_grad`` with the same coefficients as the loss in predictions."""
     output_grad, _, *rest = call.args
     share = operator_of(nll_loss)(adjoint, *rest, **call.attrs)
     if len(rest) < 2:
@@ -110,7 +110,7 @@ def _nll_loss_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list
 
 
 def _weights_share(call: Call, adjoint: Expr, predictions: Expr, targets: Expr, weights: Expr, loss: Expr) -> Expr:
-    """The share of the weights of the classes in ``nll_loss(predictions, targets, weights)``, which is ``loss``."""
+    """The share of the class weights in ``nll_loss(predictions, targets, weights)``, whose value is ``loss``."""
     axis = min(1, known_rank(call, predictions, "predictions") - 1)
     classes = known_shape(call, weights, "weights")[0]
     targets = astype(targets, "int64")
@@ -154,7 +154,7 @@ def _equal_shares(xp: Any, adjoint: Any, data: Any, pool: PoolWindows) -> Iterat
 
 
 def _pool_backward(shares: Callable[[Any, Any, Any, PoolWindows], Iterator[Any]]) -> Reference:
-    """The meaning of a backward operator: each element gets what ``shares`` gives it, by place in the window."""
+    """The reference of a backward operator: the sums of ``shares``, which lists them by position in the window."""
 
     def reference(xp: Any, attrs: Any, output_grad: Any, data: Any) -> Any:
         letters = data_letters(len(attrs.pool_size))
@@ -169,7 +169,7 @@ def _pool_backward(shares: Callable[[Any, Any, Any, PoolWindows], Iterator[Any]]
 
 
 def _backward_function(name: str, reference: Reference, doc: str):
-    """The backward operator of a pooling over two axes; ``doc`` is its docstring."""
+    """Declare the backward operator of a pooling over two axes; ``doc`` is its docstring."""
 
     @declares(name, rank=2, order=POOL_ORDER, doc=doc, infer=_pool_backward_type, reference=reference)
     def function(
@@ -226,7 +226,7 @@ def _take_backward_type(call: Call) -> Type:
 def _take_backward(xp: Any, output_grad: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
     place = 0 if axis is None else axis % x.ndim
     extent = x.shape[place]
-    # what `take` reads from the positions themselves says where each element came from; NaN: from nowhere
+    # `take` of the positions themselves gives the source of each element; NaN if it has none
     places = cast(xp, positions(xp, extent, x), "float64" if mode == "nan" else "int64")
     reference = operator_of(take).reference
     assert reference is not None
@@ -243,7 +243,7 @@ def _take_backward(xp: Any, output_grad: Any, x: Any, indices: Any, axis: int | 
 
 
 _Mode: TypeAlias = str
-"""The mode of `take`; TVM writes "fast" as ""."""
+"""The mode of `take`; TVM writes "" for "fast"."""
 
 
 @declares(
@@ -256,9 +256,9 @@ _Mode: TypeAlias = str
 def take_backward(output_grad: Expr, x: Expr, indices: Expr, axis: int | None = None, mode: _Mode = "fast") -> Call:
     """The adjoint of ``x`` of `take`, from ``output_grad``, the adjoint of its result.
 
-    Operands: ``output_grad``, of the result's type; ``x``, floating, of which only the shape matters;
+    Operands: ``output_grad``, of the result's type; ``x``, floating, of which only the shape is used;
     ``indices``.
-    Attributes as for `take`; TVM writes the mode "fast" as "". Result: ``x``'s type.
+    Attributes as for `take`; the mode "" means "fast", as in TVM. Result: ``x``'s type.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     ...

@@ -1,4 +1,4 @@
-"""Devices said inside a program, as Relax writes them: identities, which no engine reads."""
+"""Device annotations inside a program, as in Relax: identities, which engines ignore."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ TO_VDEVICE = Op(
 
 
 def to_vdevice(data: Expr, dst_vdevice: VDevice | str) -> Call:
-    """``data`` as it is, on another device by its type; follows ``relax.op.to_vdevice``.
+    """``data``, with a type that names another device; follows ``relax.op.to_vdevice``.
 
     Operands: a tensor. Attributes: ``dst_vdevice``, a `VDevice`, or its text, ``"cuda:0:global"``. Result: ``data``,
-    whose type names that device. The program runs where its engine runs. Raises `OpTypeError` for what is no device.
+    with that device in its type. The program runs on the device of its engine. Raises `OpTypeError` for a value that is
+    not a device.
     """
     try:
         return TO_VDEVICE(data, dst_vdevice=VDevice.of(dst_vdevice))
@@ -44,10 +45,10 @@ def to_vdevice(data: Expr, dst_vdevice: VDevice | str) -> Call:
 
 @declares("relax.hint_on_device", infer=same_type, reference=_unchanged, traits=(Trait.VIEW,))
 def hint_on_device(data: Expr, dst_vdevice: Text, memory_scope: Text = "global") -> Call:
-    """``data`` as it is, with a hint of the device that it should be on; follows ``relax.op.hint_on_device``.
+    """``data``, with a hint of the device that it should be on; follows ``relax.op.hint_on_device``.
 
     Operands: a tensor. Attributes: ``dst_vdevice``, a kind of device and its number, ``"cuda:1"``; ``memory_scope``.
-    Result: ``data``'s type. Raises `OpTypeError` for data that is no tensor.
+    Result: ``data``'s type. Raises `OpTypeError` if ``data`` is not a tensor.
     """
     ...
 

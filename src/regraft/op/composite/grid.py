@@ -1,6 +1,6 @@
-"""Sampling of images at places that a grid gives, and grids of affine maps.
+"""Sampling of images at the positions in a grid, and grids of affine maps.
 
-Grids have the coordinates of a place on axis 1, (x, y) or (x, y, z), each from -1 to 1 across the image. float16 and
+Grids have the coordinates of a position on axis 1, (x, y) or (x, y, z), each from -1 to 1 across the image. float16 and
 bfloat16 are computed in float32 and rounded once.
 """
 
@@ -54,11 +54,11 @@ def _grid_sample_type(call: Call) -> Type:
 
 
 def _padded(xp: Any, attrs: Any, place: Any, size: Dim) -> Any:
-    """``place`` on an axis of ``size`` elements, brought onto the axis by the padding mode."""
+    """``place``, a position relative to an axis of ``size`` elements, moved onto the axis by the padding mode."""
     if attrs.padding_mode == "zeros":
         return place
     if attrs.padding_mode == "reflection":
-        # Between the ends of a single element there is nothing to be reflected: any span will do.
+        # With a single element there is nothing to reflect; any span other than 0 works.
         low, span = (0.0, dim_max(size - 1, 1)) if attrs.align_corners else (-0.5, size)
         distance = xp.remainder(xp.abs(place - low), 2 * span)
         place = xp.where(distance > span, 2 * span - distance, distance) + low
@@ -66,11 +66,11 @@ def _padded(xp: Any, attrs: Any, place: Any, size: Dim) -> Any:
 
 
 _CUBIC_ALPHA: Final = -0.75
-"""PyTorch's choice of the parameter of Keys' cubic."""
+"""PyTorch's parameter of Keys' cubic."""
 
 
 def _taps(xp: Any, attrs: Any, coordinate: Any, size: Dim) -> list[tuple[Any, Any]]:
-    """The places on one axis that make up each sample, whole numbers as floats, with their weights."""
+    """The positions on one axis that contribute to each sample, as whole numbers in floats, with their weights."""
     extent = (coordinate + 1.0) * (size - 1) / 2.0 if attrs.align_corners else ((coordinate + 1.0) * size - 1.0) / 2.0
     if attrs.method == "bicubic":
         left = xp.floor(extent)
@@ -102,7 +102,7 @@ def _grid_sample(xp: Any, attrs: Any, data: Any, grid: Any) -> Any:
             source = source * size + cast(xp, xp.clip(place, 0, size - 1), "int64")
         index = xp.broadcast_to(xp.expand_dims(source, axis=1), (batch, channels, source.shape[1]))
         picked = xp.take_along_axis(flat, index, axis=2)
-        # what lies beyond the image counts as 0, even where the element at its edge is infinite
+        # positions beyond the image count as 0, even if the element at the edge is infinite
         inside = xp.expand_dims(reduce(xp.logical_and, bounds), axis=1)
         total = total + xp.where(inside, picked, xp.zeros_like(picked)) * xp.expand_dims(weight, axis=1)
     result = cast(xp, xp.reshape(total, (batch, channels, *targets)), dtype_name(data.dtype))
@@ -118,14 +118,14 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = False,
 ) -> Call:
-    """``data`` at the places that ``grid`` gives; follows ``torch.nn.functional.grid_sample``.
+    """``data`` sampled at the positions in ``grid``; follows ``torch.nn.functional.grid_sample``.
 
     Operands: ``data`` (batch, channels, height, width) in ``layout``, floating; ``grid`` (batch, 2, new
     height, new width), floating, with x and y on axis 1 (PyTorch has them last), each from -1 to 1 across the
     image. A layout of five letters, such as NCDHW, and three coordinates sample a volume.
     Attributes: ``method``: "bilinear", "nearest" (half to even), or "bicubic", for images only;
-    ``padding_mode``, for places beyond the image: "zeros", "border" (its nearest element) or "reflection";
-    ``align_corners``: whether -1 and 1 are the centres of the outermost elements, or their outer edges.
+    ``padding_mode``, for positions beyond the image: "zeros", "border" (the nearest element) or "reflection";
+    ``align_corners``: if True, -1 and 1 are the centres of the outermost elements, otherwise their outer edges.
     Result: (batch, channels, new height, new width) in ``layout``, of ``data``'s dtype.
     Raises `OpTypeError` for dtypes, ranks or sizes that do not agree, or an unknown name.
     """
@@ -167,7 +167,7 @@ def _affine_grid(xp: Any, theta: Any, size: tuple[int, ...], align_corners: bool
 
 @declares("relax.image.affine_grid", rank=2, infer=_affine_grid_type, reference=_affine_grid)
 def affine_grid(data: Expr, size: SpatialSizes, align_corners: bool = True) -> Call:
-    """The grid, for `grid_sample`, of an affine map of an image; follows ``torch.nn.functional.affine_grid``.
+    """The grid of an affine map of an image, for `grid_sample`; follows ``torch.nn.functional.affine_grid``.
 
     Operands: ``data`` (batch, 2, 3), floating, the map from (x, y, 1) in the result to (x, y) in the image
     (or (batch, 3, 4) for volumes); ``size``, height and width of the result, or one int for both.

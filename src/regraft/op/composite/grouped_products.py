@@ -1,4 +1,4 @@
-"""Products of groups of rows, each with a matrix of its own, as mixtures of experts compute them."""
+"""Products of groups of rows, each group with its own matrix, as in mixtures of experts."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def grouped_matmul(x: Expr, weights: Expr, ends: Expr) -> Call:
     """Rows ``ends[i - 1]`` to ``ends[i]`` of ``x`` times the matrix ``weights[i]``; follows ``grouped_mm`` of PyTorch.
 
     Operands: ``x`` of shape (rows, depth), floating; ``weights`` (groups, depth, width), the dtype of ``x`` and a known
-    number of groups; ``ends`` (groups,), integers that do not fall. Result: shape (rows, width), the dtype of ``x``;
-    rows behind the last end are zeros. Raises `OpTypeError` for other dtypes, and for
+    number of groups; ``ends`` (groups,), integers that never decrease. Result: shape (rows, width), the dtype of ``x``;
+    rows after the last end are zeros. Raises `OpTypeError` for other dtypes, and for
     sizes that do not agree.
     """
     ...

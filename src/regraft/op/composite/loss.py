@@ -1,4 +1,4 @@
-"""Losses of classifiers, on logarithms of probabilities."""
+"""Losses of classifiers, which take logarithms of probabilities."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def _cross_entropy_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Exp
 def cross_entropy_with_logits(predictions: Expr, labels: Expr) -> Call:
     """``-sum(predictions * labels) / batch size``, a scalar; follows Relax.
 
-    Operands: ``predictions``, logarithms of probabilities (`log_softmax` gives them; despite the name, they
-    are not normalized here), and ``labels``, probabilities, both floating, of one dtype and shape. The batch
-    is the first axis; with one dimension there is none, and the sum is not divided.
-    Result: a scalar of their dtype. Raises `OpTypeError` when dtypes or shapes differ. As in Relax, other dtypes have
-    a type and no value.
+    Operands: ``predictions``, logarithms of probabilities (as `log_softmax` returns them; despite the operator's name,
+    they are not normalized here), and ``labels``, probabilities, both floating, of one dtype and shape. The batch
+    is the first axis; with only one axis there is no batch, and the sum is not divided.
+    Result: a scalar of their dtype. Raises `OpTypeError` if dtypes or shapes differ. As in Relax, a call with other
+    dtypes has a type but no value.
     """
     ...
 
@@ -69,7 +69,7 @@ def cross_entropy_with_logits(predictions: Expr, labels: Expr) -> Call:
 def check_nll_loss(call: Call, first: int) -> tuple[TensorType, tuple[Dim, ...] | None, int]:
     """The type of the predictions (operand ``first``), and shape and ndim of the targets.
 
-    Also checks targets and weights, the operands after it; raises `OpTypeError` where they do not fit.
+    Also checks targets and weights, the operands after it; raises `OpTypeError` if they do not fit.
     """
     if call.attrs.reduction not in ("none", "mean", "sum"):
         raise wrong_attribute(call, "reduction", '"none", "mean" or "sum"')
@@ -112,9 +112,9 @@ def _nll_loss_type(call: Call) -> Type:
 
 
 def target_weights(xp: Any, predictions: Any, targets: Any, weights: Any, ignore_index: int) -> tuple[Any, Any, Any]:
-    """The targets as int64 (0 where they do not count), the weight of each, and the axis of the classes.
+    """The targets as int64 (0 for targets that are ignored or no class), their weights, and the axis of the classes.
 
-    Ignored targets weigh 0. A target that is no class and not ignored weighs NaN.
+    Ignored targets have the weight 0. A target that is not a class and not ignored has the weight NaN.
     """
     classes = predictions.shape[min(1, predictions.ndim - 1)]
     targets = cast(xp, targets, "int64")
@@ -137,7 +137,7 @@ def _nll_loss(
     wide_weights = None if weights is None else widened(xp, weights)
     safe, weight, axis = target_weights(xp, wide, targets, wide_weights, ignore_index)
     picked = xp.take_along_axis(wide, xp.expand_dims(safe, axis=axis), axis=axis)
-    # an ignored target counts for nothing, even where its prediction is infinite
+    # an ignored target contributes 0, even if its prediction is infinite
     picked = xp.where(weight == 0, xp.zeros_like(weight), xp.squeeze(picked, axis=axis))
     losses = -picked * weight
     if reduction == "none":
@@ -160,9 +160,9 @@ def nll_loss(
     ``targets``, integers, of that shape without the classes; ``weights`` (classes,), of the predictions'
     dtype, by default ones.
     Attributes: ``reduction``: "none", the losses ``-predictions[target] * weights[target]``, in the shape of
-    targets; "sum"; or "mean", their sum over the sum of the weights used. Targets of ``ignore_index`` count
-    for nothing.
-    Result: the predictions' dtype. A target that is no class gives NaN; so does a mean over no target at all.
+    targets; "sum"; or "mean", their sum divided by the sum of the weights used. Targets equal to ``ignore_index``
+    are ignored.
+    Result: the predictions' dtype. A target that is not a class gives NaN; so does a mean over no targets.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     ...

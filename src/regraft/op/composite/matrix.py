@@ -1,6 +1,7 @@
-"""Patterns over the last two axes: identity matrices, and the lower and upper triangle.
+"""Identity matrices, and the lower and upper triangle of the last two axes.
 
-``k`` numbers a diagonal: 0 is the main one, those above it are positive. It is an operand, so it may be symbolic.
+``k`` is the number of a diagonal: 0 is the main one, and diagonals above it are positive. It is an operand, so it may
+be symbolic.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _Number = Expr | int | SymExpr
 
 
 def _diagonal_numbers(xp: Any, rows: int, columns: int) -> Any:
-    """For each place of a matrix, the number of its diagonal."""
+    """For each element of a matrix, the number of its diagonal."""
     down = xp.reshape(xp.arange(rows, dtype=xp.int64), (rows, 1))
     return xp.reshape(xp.arange(columns, dtype=xp.int64), (1, columns)) - down
 
@@ -54,10 +55,10 @@ EYE = Op(
 
 
 def eye(n: _Number, m: _Number | None = None, k: _Number = 0, dtype: Any = "float32") -> Call:
-    """An ``n`` by ``m`` matrix of 1 on the diagonal ``k`` and 0 elsewhere; follows ``numpy.eye``.
+    """An ``n`` by ``m`` matrix with 1 on the diagonal ``k`` and 0 elsewhere; follows ``numpy.eye``.
 
-    Operands: integers or symbolic sizes; ``m`` None: ``n``. Attributes: ``dtype``.
-    Raises `OpTypeError` for operands that are no integers, or sizes below 0.
+    Operands: integers or symbolic sizes; ``m`` is by default ``n``. Attributes: ``dtype``.
+    Raises `OpTypeError` for operands that are not integers, or sizes below 0.
     """
     operands = [as_prim_value(value) for value in (n, n if m is None else m, k)]
     return EYE(*operands, dtype=as_dtype_attribute(dtype, "relax.eye"))
@@ -76,10 +77,10 @@ def _eye_like(xp: Any, x: Any, k: int, dtype: str | None) -> Any:
 
 @declares("relax.eye_like", infer=_eye_like_type, reference=_eye_like, traits=(Trait.STOPS_GRADIENT,))
 def eye_like(x: Expr, k: Number = 0, dtype: Dtype = None) -> Call:
-    """`eye` in the shape of the matrix ``x``; follows ONNX ``EyeLike``.
+    """A matrix as `eye` makes it, in the shape of the matrix ``x``; follows ONNX ``EyeLike``.
 
     Operands: ``x``, of rank 2; ``k``, an integer. Attributes: ``dtype``; None: that of ``x``.
-    Raises `OpTypeError` for another rank, or a ``k`` that is no integer.
+    Raises `OpTypeError` for another rank, or a ``k`` that is not an integer.
     """
     ...
 
@@ -93,7 +94,7 @@ def _triangle_type(call: Call) -> Type:
 
 
 def _triangle(name: str, side: str, kept: str):
-    """``tril`` or ``triu``, with 0 on one ``side`` of a diagonal: ``kept`` compares the diagonals with it."""
+    """Declare ``tril`` or ``triu``, with 0 on one ``side`` of a diagonal; ``kept`` compares the diagonals with it."""
 
     def reference(xp: Any, x: Any, k: int) -> Any:
         is_kept = getattr(xp, kept)(_diagonal_numbers(xp, *x.shape[-2:]), k)

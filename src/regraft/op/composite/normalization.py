@@ -1,8 +1,9 @@
 """Normalizations: subtract a mean, divide by a standard deviation, scale and shift.
 
-They differ in what they average over: layer norm some axes, group norm some axes and the channels of a group, instance
-norm some axes for each channel, batch norm all but the channels, RMS norm some axes without a mean. Variances are
-biased (divided by the count). float16 and bfloat16 are computed in float32 and rounded once.
+They average over different axes: layer norm over some axes, group norm over some axes and the channels of a group,
+instance norm over some axes for each channel, batch norm over all axes except the channels, and RMS norm over some axes
+without a mean. Variances are biased (divided by the count). float16 and bfloat16 are computed in float32 and rounded
+once.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"
 
 
 def _require_floats(call: Call) -> TensorType:
-    """The type of data, when all operands are floating and of one dtype."""
+    """The type of data; checks that all operands are floating and of one dtype."""
     for index in range(len(call.args)):
         require_float(call, index)
     common_dtype(call)
@@ -56,7 +57,7 @@ def _require_floats(call: Call) -> TensorType:
 
 
 def _check_parameter(call: Call, index: int, expected: Sequence[Dim] | None, ndim: int, meaning: str) -> None:
-    """Raise `OpTypeError` unless operand ``index`` can have ``ndim`` dimensions of the sizes ``expected``."""
+    """Raise `OpTypeError` if operand ``index`` cannot have ``ndim`` dimensions of the sizes ``expected``."""
     ty = require_rank(call, index, f"a tensor of {ndim} dimensions: {meaning}", ndim)
     if expected is None or ty.shape is None:
         return
@@ -65,7 +66,7 @@ def _check_parameter(call: Call, index: int, expected: Sequence[Dim] | None, ndi
 
 
 def _check_parameters(call: Call, name: str, axes: Sequence[int], meaning: str) -> TensorType:
-    """The type of data, when the other operands have the sizes of its ``axes``, the attribute ``name``."""
+    """The type of data; checks that the other operands have the sizes of its ``axes``, the attribute ``name``."""
     ty = _require_floats(call)
     expected: list[Dim] | None = None
     if ty.ndim != UNKNOWN_NDIM:
@@ -82,7 +83,7 @@ def _axes_norm_type(call: Call) -> Type:
 
 
 def _check_channels(call: Call, name: str) -> TensorType:
-    """The type of data, when the other operands have one element per channel."""
+    """The type of data; checks that the other operands have one element per channel."""
     axis: int = call.attrs[name]
     return _check_parameters(call, name, (axis,), f"one element for each channel of data (axis {axis})")
 
@@ -106,11 +107,11 @@ def _batch_norm_type(call: Call) -> Type:
     return TupleType([ty, tensor_operand(call, 3), tensor_operand(call, 4)])
 
 
-# --- meanings
+# --- references
 
 
 def _standardized(xp: Any, x: Any, axes: tuple[int, ...], epsilon: float) -> tuple[Any, Any, Any]:
-    """``x`` with mean 0 and variance 1 over ``axes``, and the mean and variance, which keep the axes."""
+    """``x`` with mean 0 and variance 1 over ``axes``, and the mean and variance that it had, which keep the axes."""
     mean = xp.mean(x, axis=axes, keepdims=True)
     centred = x - mean
     variance = xp.mean(centred * centred, axis=axes, keepdims=True)
@@ -123,7 +124,7 @@ def _scaled(x: Any, gamma: Any, beta: Any, attrs: Any) -> Any:
 
 
 def _on_axes(xp: Any, parameter: Any, axes: Sequence[int], ndim: int) -> Any:
-    """``parameter``, whose axes are ``axes`` of data in that order, with all axes of data, so that it broadcasts."""
+    """``parameter``, whose axes are ``axes`` of data in that order, permuted and expanded to broadcast with data."""
     places = [axis % ndim for axis in axes]
     order = tuple(sorted(range(len(places)), key=places.__getitem__))
     ordered = parameter if order == tuple(range(len(order))) else xp.permute_dims(parameter, order)
@@ -190,10 +191,10 @@ def layer_norm(
 
     Operands: ``data``, floating; ``gamma`` and ``beta``, of the same dtype, with the sizes of ``axes`` in
     their order.
-    Attributes: ``axes`` to average over; ``scale`` and ``center``, whether ``gamma`` and ``beta`` are used.
+    Attributes: ``axes`` to average over; ``scale`` and ``center``: if False, ``gamma`` or ``beta`` is not used.
     Result: ``data``'s shape and dtype. Raises `OpTypeError` for dtypes or shapes that do not agree.
-    (Relax documents ``center`` and ``scale`` like this, but TVM's compiled form uses gamma and beta
-    regardless.)
+    (Relax documents ``center`` and ``scale`` in this way, but TVM's compiled form always uses gamma and
+    beta.)
     """
     ...
 
@@ -210,13 +211,12 @@ def group_norm(
     center: bool = True,
     scale: bool = True,
 ) -> Call:
-    """`layer_norm` over ``axes`` and the channels of a group; follows ``torch.nn.functional.group_norm``.
+    """A `layer_norm` over ``axes`` and the channels of a group; follows ``torch.nn.functional.group_norm``.
 
     Operands: ``data``, floating; ``gamma`` and ``beta``, of the same dtype, one element for each channel.
-    Attributes: ``num_groups``, into which the channels of ``channel_axis`` are split, in order; ``axes``, the
-    other axes to average over; the rest as for `layer_norm`. Result: ``data``'s shape and dtype.
-    Raises `OpTypeError` when ``num_groups`` does not divide the channels, or ``axes`` has ``channel_axis`` in
-    it.
+    Attributes: ``num_groups``, the number of groups into which the channels of ``channel_axis`` are split, in order;
+    ``axes``, the other axes to average over; the rest as for `layer_norm`. Result: ``data``'s shape and dtype.
+    Raises `OpTypeError` if ``num_groups`` does not divide the channels, or ``axes`` contains ``channel_axis``.
     """
     ...
 
@@ -232,7 +232,7 @@ def instance_norm(
     center: bool = True,
     scale: bool = True,
 ) -> Call:
-    """`layer_norm` over ``axes``, for each channel by itself; follows ``torch.nn.functional.instance_norm``.
+    """A `layer_norm` over ``axes``, for each channel separately; follows ``torch.nn.functional.instance_norm``.
 
     Operands: ``data``, floating; ``gamma`` and ``beta``, of the same dtype, one element for each channel.
     Attributes: ``channel_axis``; ``axes`` to average over, without ``channel_axis``; the rest as for
@@ -271,10 +271,10 @@ def batch_norm(
 
     Operands: ``data``, floating; the others of the same dtype, one element for each channel of ``axis``.
     Attributes: with ``training``, mean and (biased) variance are those of ``data``, and the moving ones
-    become ``(1 - momentum) * moving + momentum * batch``; without, the moving ones are used and stay.
-    ``scale`` and ``center``: whether ``gamma`` and ``beta`` are used. Result: a tuple (normalized data, new
+    become ``(1 - momentum) * moving + momentum * batch``; without it, the moving ones are used and do not change.
+    ``scale`` and ``center``: if False, ``gamma`` or ``beta`` is not used. Result: a tuple (normalized data, new
     moving mean, new moving variance).
-    Follows Relax; PyTorch differs in that its moving variance takes the unbiased one.
+    Follows Relax; PyTorch updates its moving variance with the unbiased variance instead.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     ...
@@ -284,7 +284,7 @@ def batch_norm(
 
 
 class _Standardized(NamedTuple):
-    """Data with mean 0 and variance 1 over some axes, as it was computed."""
+    """Data with mean 0 and variance 1 over some axes, and the parts of this computation that its gradient needs."""
 
     normal: Expr
     inverse_deviation: Expr
@@ -296,20 +296,20 @@ class _Standardized(NamedTuple):
         return _Standardized((x - mean(x, axes, keepdims=True)) * inverse, inverse, tuple(axes))
 
     def share(self, adjoint: Expr) -> Expr:
-        """From the adjoint of the standardized data, that of the data."""
+        """The adjoint of the data, from the adjoint of the standardized data."""
         along = self.normal * mean(adjoint * self.normal, self.axes, keepdims=True)
         return self.inverse_deviation * (adjoint - mean(adjoint, self.axes, keepdims=True) - along)
 
 
 def _parameter_on_axes(parameter: Expr, axes: Sequence[int], ndim: int) -> Expr:
-    """`_on_axes` for expressions."""
+    """The same as `_on_axes`, for expressions."""
     from ..program_xp import over_expressions  # it is written with the operators of this module and others
 
     return over_expressions(partial(_on_axes, axes=axes, ndim=ndim), parameter)
 
 
 def _summed_to(share: Expr, axes: Sequence[int], ndim: int) -> Expr:
-    """``share``, of the shape of data, summed to that of a parameter, whose axes are ``axes`` of data."""
+    """``share``, which has the shape of data, summed to the shape of a parameter whose axes are ``axes`` of data."""
     places = [axis % ndim for axis in axes]
     others = [axis for axis in range(ndim) if axis not in places]
     total = sum(share, others) if others else share
@@ -376,7 +376,7 @@ def _batch_norm_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr |
 
 
 def _is_zero(adjoint: Expr) -> bool:
-    """True if nothing has come for this result: the moving statistics are seldom part of a loss."""
+    """True if the adjoint of a result is zero: the moving statistics are rarely part of a loss."""
     return is_call_of(adjoint, "relax.zeros") or is_call_of(adjoint, "relax.zeros_like")
 
 
@@ -418,7 +418,7 @@ def _inference_shares(
         ndim = known_rank(call, data, "data")
         channel = (call.attrs.axis % ndim,)
         centered = widened_expr(data) - _parameter_on_axes(widened_expr(mean_operand), channel, ndim)
-        # What is the same throughout a channel is multiplied after the sums, which leave one number for each.
+        # Factors that are constant in a channel are multiplied after the sums, which leave one number per channel.
         total = _summed_to(normalized, channel, ndim)
         moment = _summed_to(normalized * centered, channel, ndim)
         inverse = rsqrt(widened_expr(variance_operand) + call.attrs.epsilon)

@@ -1,4 +1,4 @@
-"""Padding: a tensor made larger at its edges, with a constant or with elements of its own."""
+"""Padding: a tensor enlarged at its edges, with a constant or with its own elements."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _pad_type(call: Call) -> Type:
 
 
 def pad_sources(xp: Any, places: Any, size: Dim, mode: str) -> Any:
-    """The indices of the elements that stand at ``places``, before, on and after an axis of ``size`` elements."""
+    """The indices of the elements for ``places``, positions on, before or after an axis of ``size`` elements."""
     if mode == "replicate":
         return xp.clip(places, 0, size - 1)
     if mode == "circular":
@@ -75,11 +75,11 @@ def _pad(xp: Any, x: Any, pad_width: tuple[int, ...], pad_mode: str, pad_value: 
     traits=(Trait.MOVES,),
 )
 def pad(data: Expr, pad_width: Sequence[int], pad_mode: str | None = "constant", pad_value: float | None = 0.0) -> Call:
-    """``data`` made larger at the edges of its axes; as ``numpy.pad``, with PyTorch's names of the modes.
+    """``data`` padded at the edges of its axes; as ``numpy.pad``, with PyTorch's names of the modes.
 
-    Operands: any tensor. Attributes: ``pad_width``, two ints for each axis in order, how many elements go
-    before and after it (negative ones cut off); ``pad_mode``: "constant", with ``pad_value``; "reflect",
-    mirrored at the edge element (more than once if need be); "replicate", the edge element; "circular", from
+    Operands: any tensor. Attributes: ``pad_width``, two ints for each axis in order, the numbers of elements
+    before and after it (negative ones crop); ``pad_mode``: "constant", with ``pad_value``; "reflect",
+    mirrored at the edge element (repeatedly if needed); "replicate", the edge element; "circular", from
     the other end.
     Result: the same dtype, each axis with its two widths added. Raises `OpTypeError` for another number of
     widths, an unknown mode, or an axis that has nothing to pad with.

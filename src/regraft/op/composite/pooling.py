@@ -1,4 +1,4 @@
-"""Pooling over 1, 2 and 3 spatial dimensions: the greatest or the mean element of each window, in any layout.
+"""Pooling over 1, 2 and 3 spatial dimensions: the maximum or the mean of each window, in any layout.
 
 float16 and bfloat16 are averaged in float32 and rounded once; means of integers are rounded towards zero.
 """
@@ -44,11 +44,11 @@ __all__ = [
     "max_pool3d",
 ]
 
-# --- shared with the backward operators of pooling
+# --- parts shared with the backward operators of pooling
 
 
 def check_pool(call: Call, index: int) -> tuple[Dim, ...] | None:
-    """Batch, channel and output sizes, if known, of pooling operand ``index`` as the call describes."""
+    """Batch, channel and output sizes of the pooling of operand ``index`` by the call's attributes; None if unknown."""
     letters = data_letters(len(call.attrs.pool_size))
     for name in ("pool_size", "strides", "dilation"):
         require_at_least(call, name, 1)
@@ -71,9 +71,9 @@ class PoolWindows(NamedTuple):
     sizes: tuple[int, ...]
     counts: tuple[int, ...]
     margins: tuple[tuple[int, int], ...]
-    """Padding before and after each axis, as far as some window reaches."""
+    """Padding before and after each axis, up to the end of the last window."""
     counted: tuple[tuple[int, int], ...]
-    """Padding before and after each axis that counts as elements of it."""
+    """Padding before and after each axis that counts as elements in a mean."""
 
     @staticmethod
     def of(sizes: Sequence[int], attrs: Any) -> PoolWindows:
@@ -91,12 +91,12 @@ class PoolWindows(NamedTuple):
         return PoolWindows(kernel, strides, dilation, tuple(sizes), tuple(counts), tuple(margins), tuple(counted))
 
     def over(self, xp: Any, x: Any, padding_value: float) -> Iterator[Any]:
-        """For each place in the window, the elements of ``x`` (spatial axes last) there, of all windows."""
+        """For each position in the window, the elements of ``x`` (spatial axes last) there in all windows."""
         padded = pad_constant(xp, x, [(0, 0), (0, 0), *self.margins], padding_value)
         return windows(padded, self.kernel, self.strides, self.dilation, self.counts)
 
     def divisors(self, xp: Any, like: Any) -> Any:
-        """The number of elements that each window averages over, at least 1; places beyond the padding never count."""
+        """The number of elements that each window averages, at least 1; positions beyond the padding never count."""
         result = index_array(xp, [1], like)
         for axis, size in enumerate(self.sizes):
             before, after = self.counted[axis]
@@ -110,7 +110,7 @@ class PoolWindows(NamedTuple):
         return result
 
 
-# --- type and meaning
+# --- type rule and reference
 
 
 def _pool_type(call: Call) -> Type:
@@ -124,7 +124,7 @@ def _greatest(xp: Any, x: Any, pool: PoolWindows) -> Any:
 
 
 def summable(xp: Any, x: Any) -> Any:
-    """``x`` in a dtype that the sum of a window fits."""
+    """``x`` in a dtype wide enough for the sum of a window."""
     name = dtype_name(x.dtype)
     return widened(xp, x) if is_float(name) or name == "uint64" else cast(xp, x, "int64")
 
@@ -139,7 +139,7 @@ def _mean(xp: Any, x: Any, pool: PoolWindows) -> Any:
 
 
 def _meaning(prepared: Callable[[Any, Any], Any], pooled: Callable[[Any, Any, PoolWindows], Any]) -> Reference:
-    """The meaning of a pooling operator: ``pooled`` of all windows of the data, which ``prepared`` widens."""
+    """The reference of a pooling operator: ``pooled`` of all windows of the data, which ``prepared`` widens first."""
 
     def reference(xp: Any, attrs: Any, data: Any) -> Any:
         letters = data_letters(len(attrs.pool_size))
@@ -154,11 +154,11 @@ def _meaning(prepared: Callable[[Any, Any], Any], pooled: Callable[[Any, Any, Po
 
 
 POOL_ORDER: Final = ("pool_size", "strides", "dilation")
-"""The first attributes of pooling in texts."""
+"""The attributes of pooling that come first in texts."""
 
 
 def _pool_function(name: str, rank: int, counted: bool, doc: str, **facts: Unpack[Facts]):
-    """Pooling over ``rank`` spatial axes; ``doc`` is its docstring, but for the axes of its operand."""
+    """Declare a pooling over ``rank`` spatial axes; ``doc`` is its docstring with fields for the rank and the axes."""
     axes = f"(batch, channels, {SPATIAL_NAMES[rank - 1]})"
 
     @declares(f"relax.nn.{name}{rank}d", rank=rank, order=POOL_ORDER, doc=doc.format(rank=rank, axes=axes), **facts)
@@ -225,7 +225,7 @@ avg_pool2d = _avg_pool_of(2)
 avg_pool3d = _avg_pool_of(3)
 
 
-# --- adaptive: means of as many windows as are asked for, spread evenly over each axis; they may overlap by one element
+# --- adaptive pooling: means of evenly spread windows, given their number; they may overlap by one element
 
 
 def _adaptive_type(call: Call) -> Type:
@@ -240,7 +240,7 @@ def _adaptive_type(call: Call) -> Type:
 
 
 def of_spread_windows(xp: Any, x: Any, axis: int, target: Dim, reduced: Callable[..., Any]) -> Any:
-    """The results of ``reduced``, such as ``xp.max``, for ``target`` windows over an axis, in place of the axis."""
+    """``x`` with ``axis`` replaced by the results of ``reduced``, such as ``xp.max``, for ``target`` windows on it."""
     size: Dim = x.shape[axis]
     if target == 1:
         return reduced(x, axis=axis, keepdims=True)
@@ -253,7 +253,7 @@ def of_spread_windows(xp: Any, x: Any, axis: int, target: Dim, reduced: Callable
 
 
 def means_of_spread_windows(xp: Any, x: Any, targets: Sequence[Dim]) -> Any:
-    """The means of ``targets`` windows over each of the last axes; an axis of as many elements stays as it is."""
+    """The means of ``targets`` windows over each of the last axes; an axis with as many elements stays unchanged."""
     wide = summable(xp, x)
     count = index_array(xp, [1], x)
     for axis, target in enumerate(targets, x.ndim - len(targets)):
@@ -269,7 +269,7 @@ def means_of_spread_windows(xp: Any, x: Any, targets: Sequence[Dim]) -> Any:
 
 
 def divides(target: Dim, size: Dim) -> bool:
-    """True if an axis of ``size`` is known to have ``target`` windows that are of one size, and do not overlap."""
+    """True if ``target`` windows over an axis of ``size`` are known to have equal sizes and not to overlap."""
     return dims_equal(size % target, 0) is True
 
 

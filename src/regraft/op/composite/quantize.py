@@ -1,4 +1,4 @@
-"""Quantization: floats as integers (or 8-bit floats) with a scale and a zero point, and back."""
+"""Quantization: converting floats to integers (or 8-bit floats) with a scale and a zero point, and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["dequantize", "dynamic_quantize", "quantize"]
 
 
 def _check_parameters(call: Call) -> TensorType:
-    """The type of data, when scale and zero point are scalars, or have one element for each of ``axis``."""
+    """The type of data; checks that scale and zero point are scalars or have one element for each index of ``axis``."""
     data, scale, zero_point = tensor_operand(call, 0), require_float(call, 1), require_numbers(call, 2)
     size = None if data.ndim else 1
     if data.ndim != UNKNOWN_NDIM and (data.ndim or scale.ndim == 1):
@@ -37,7 +37,7 @@ def _check_parameters(call: Call) -> TensorType:
 
 
 def _along(xp: Any, parameter: Any, ndim: int, axis: int) -> Any:
-    """A scalar, or a tensor of one dimension that lies along ``axis`` of ``ndim``, shaped to broadcast."""
+    """``parameter``, a scalar or a tensor of one dimension along ``axis``, reshaped to broadcast with ``ndim`` axes."""
     return xp.reshape(parameter, ()) if ndim == 0 else along(xp, parameter, axis % ndim, ndim)
 
 
@@ -59,7 +59,7 @@ def _quantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_dt
         greatest = float(ml_dtypes.finfo(numpy_dtype(out_dtype)).max)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
         return cast(xp, xp.clip(cast(xp, ratio, "float64") + offset, -greatest, greatest), out_dtype)
     least, greatest = integer_range(out_dtype)
-    # float64 holds every sum of a zero point and a ratio in range exactly
+    # float64 holds every sum of a zero point and a rounded ratio in range exactly
     shifted = cast(xp, xp.round(ratio), "float64") + offset
     shifted = xp.where(xp.isnan(shifted), offset, shifted)
     return cast(xp, xp.clip(shifted, float(least), float(greatest)), out_dtype)
@@ -77,10 +77,10 @@ def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtyp
     """``round(data / scale) + zero_point``, limited to ``out_dtype``; follows ``QuantizeLinear`` of ONNX.
 
     Operands: ``data``, floating; ``scale``, floating, and ``zero_point``, numbers: scalars, or one element
-    for each of ``axis``. Attributes: ``axis``; ``out_dtype``, an integer dtype of at most 32 bits, or an
+    for each index of ``axis``. Attributes: ``axis``; ``out_dtype``, an integer dtype of at most 32 bits, or an
     8-bit float (which is not rounded to whole numbers first). Result: ``data``'s shape. Halves are rounded to
-    even; NaN becomes the zero point in integers. No gradient passes: it is flat
-    where it does not jump. Raises `OpTypeError` for dtypes or shapes that do not agree.
+    even; NaN becomes the zero point in integers. No gradient passes, since the function is constant between
+    jumps. Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     ...
 
@@ -89,7 +89,7 @@ def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtyp
 
 
 def _check_blocks(call: Call) -> TensorType:
-    """The type of data, when scale has its axes, with one element for each block along one of them."""
+    """The type of data; checks that scale has its axes, with one element for each block along ``axis``."""
     data, scale, zero_point = tensor_operand(call, 0), require_float(call, 1), require_numbers(call, 2)
     axis = normalize_axis(call, "axis", call.attrs.axis, data.ndim)
     if zero_point.ndim not in (UNKNOWN_NDIM, 0, scale.ndim):
@@ -127,7 +127,7 @@ def _dequantize_type(call: Call) -> Type:
 
 def _dequantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_dtype: str) -> Any:
     if scale.ndim > 1:
-        # An axis of blocks and one of the elements of a block, for which there is one scale.
+        # Split into an axis of blocks and an axis of the elements of a block, which share one scale.
         axis, sizes, blocks = axis % data.ndim, data.shape, scale.shape
         apart = (*sizes[:axis], blocks[axis], sizes[axis] // blocks[axis], *sizes[axis + 1 :])
         each = (*blocks[: axis + 1], 1, *blocks[axis + 1 :])
@@ -138,7 +138,7 @@ def _dequantize(xp: Any, data: Any, scale: Any, zero_point: Any, axis: int, out_
 
 
 def _scaled(xp: Any, data: Any, scale: Any, offset: Any, out_dtype: str) -> Any:
-    """``(data - offset) * scale``, where the operands lie beside each other already."""
+    """``(data - offset) * scale``, for operands that already broadcast."""
     factor = widened(xp, scale)
     name = dtype_name(data.dtype)
     wide = "int64" if is_integer(name) and is_integer(dtype_name(offset.dtype)) else dtype_name(factor.dtype)
@@ -158,15 +158,16 @@ def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dt
     """``(data - zero_point) * scale``; follows ``DequantizeLinear`` of ONNX.
 
     Operands: ``data``, numbers; ``scale``, floating, and ``zero_point``, numbers: scalars, or one element for
-    each of ``axis``; or ``scale`` with the axes of ``data``, two or more, and one element for each of the equal blocks
-    of ``axis``, and ``zero_point`` a scalar or of the same shape. Attributes: ``axis``; ``out_dtype``, floating.
+    each index of ``axis``. Blocks are allowed too: ``scale`` then has the rank of ``data``, 2 or more, with one element
+    for each of the equal blocks along ``axis``, and ``zero_point`` is a scalar or has the shape of ``scale``.
+    Attributes: ``axis``; ``out_dtype``, floating.
     Result: ``data``'s shape; computed in float32, or in ``scale``'s dtype if that is wider, and rounded once.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
     """
     ...
 
 
-# --- dynamic quantization: the scale is that of the values at hand
+# --- dynamic quantization: the scale is computed from the values
 
 
 def _dynamic_type(call: Call) -> Type:
@@ -178,7 +179,7 @@ def _dynamic_type(call: Call) -> Type:
 def _dynamic_quantize(xp: Any, data: Any) -> tuple[Any, Any, Any]:
     values = cast(xp, data, "float32")
     zero = xp.zeros((), dtype=values.dtype)
-    # ONNX Runtime reads the range of no elements as that of 0.
+    # As in ONNX Runtime, the range of no elements is 0 to 0.
     least = xp.minimum(xp.min(values), zero) if prod(values.shape) else zero
     greatest = xp.maximum(xp.max(values), zero) if prod(values.shape) else zero
     scale = (greatest - least) / 255
@@ -189,11 +190,11 @@ def _dynamic_quantize(xp: Any, data: Any) -> tuple[Any, Any, Any]:
 
 @declares("relax.dynamic_quantize", infer=_dynamic_type, reference=_dynamic_quantize, traits=(Trait.STOPS_GRADIENT,))
 def dynamic_quantize(data: Expr) -> Call:
-    """``data`` in unsigned bytes, by the range of its own values; follows ``DynamicQuantizeLinear`` of ONNX.
+    """``data`` quantized to uint8, by the range of its own values; follows ``DynamicQuantizeLinear`` of ONNX.
 
     Operand: ``data``, floating. Result: a tuple of the bytes, in ``data``'s shape; their scale, a float32
-    scalar, the range of the values with 0, divided by 255; and their zero point, a uint8 scalar:
-    ``data ≈ (bytes - zero_point) * scale``, an error of half a scale at most. No gradient passes.
-    Raises `OpTypeError` for what is not floating. Cost: three passes over ``data``.
+    scalar, which is the range of the values and 0, divided by 255; and their zero point, a uint8 scalar.
+    ``data ≈ (bytes - zero_point) * scale``, with an error of at most half a scale. No gradient passes.
+    Raises `OpTypeError` for other dtypes. Cost: three passes over ``data``.
     """
     ...

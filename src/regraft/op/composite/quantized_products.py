@@ -1,6 +1,6 @@
-"""Products of matrices in few bits: of bytes, and with weights that are stored in blocks.
+"""Quantized matrix products: of 8-bit integers, and with weights of few bits that are stored in blocks.
 
-What follows from a type's width stands in `quantize`.
+Quantization itself is in `quantize`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..semantics import cast
 __all__ = ["matmul_blocks", "matmul_integer"]
 
 
-# --- bytes with bytes
+# --- 8-bit integers
 
 
 def _integer_operand(call: Call, index: int) -> TensorType:
@@ -44,7 +44,7 @@ def _matmul_integer_type(call: Call) -> Type:
 
 
 def _check_zero_points(call: Call, index: int, zero_points: TensorType, multiplied: TensorType) -> None:
-    """Raise `OpTypeError` unless there is one zero point, or one for each row of the left or column of the right."""
+    """Raise `OpTypeError` unless there is one zero point, or one for each row of ``x1`` or each column of ``x2``."""
     if not zero_points.shape or multiplied.shape is None or dims_equal(zero_points.shape[0], 1) is not False:
         return
     what, axis = ("row", -2) if index == 2 else ("column", -1)
@@ -71,7 +71,7 @@ def _matmul_integer(xp: Any, x1: Any, x2: Any, zero_point1: Any, zero_point2: An
 def matmul_integer(x1: Expr, x2: Expr, zero_point1: Expr, zero_point2: Expr) -> Call:
     """``(x1 - zero_point1) @ (x2 - zero_point2)``, summed in int32; follows ``MatMulInteger`` of ONNX.
 
-    Operands: ``x1`` of shape (..., n, k) and ``x2`` of shape (..., k, m), int8 or uint8 each; ``zero_point1``, a scalar
+    Operands: ``x1`` of shape (..., n, k) and ``x2`` of shape (..., k, m), each int8 or uint8; ``zero_point1``, a scalar
     or one for each row, in the dtype of ``x1``; ``zero_point2``, a scalar or one for each column, in that of ``x2``.
     Result: int32 of shape (..., n, m); sums beyond int32 wrap around. No gradient passes. Raises
     `OpTypeError` for other dtypes, and for sizes that do not agree.
@@ -79,7 +79,7 @@ def matmul_integer(x1: Expr, x2: Expr, zero_point1: Expr, zero_point2: Expr) -> 
     ...
 
 
-# --- weights in blocks
+# --- weights stored in blocks
 
 
 def _blocks_type(call: Call) -> Type:
@@ -136,7 +136,7 @@ def _matmul_blocks(
 
 
 def _unpacked(xp: Any, stored: Any, bits: int) -> Any:
-    """The codes in the bytes of each row, the first of a byte in its lowest bits."""
+    """The codes in the bytes of each row; the first code of a byte is in its lowest bits."""
     codes = cast(xp, stored, "int32")
     if bits < 8:
         codes = xp.stack([codes // 2**shift % 2**bits for shift in range(0, 8, bits)], axis=-1)
@@ -150,10 +150,10 @@ def matmul_blocks(
     """``data @ w`` with ``w`` stored in few bits; follows ``MatMulNBits`` of ONNX Runtime.
 
     Operands: ``data`` (..., k), floating; ``weights``, uint8 of shape (m, blocks, block_size * bits / 8): each column
-    of ``w`` in blocks of ``block_size`` numbers, the first of those in a byte in its lowest bits;
+    of ``w`` in blocks of ``block_size`` codes, the first code of a byte in its lowest bits;
     ``scales`` (m, blocks), floating; ``zeros``, uint8 of shape (m, bytes): the code that stands for 0 in each block,
-    stored as the numbers are, by default ``2 ** (bits - 1)``. A number stands for ``(code - zero) * scale``.
-    Attributes: ``bits``, 2, 4 or 8; ``block_size``, a power of 2 from 16 on. Result: shape (..., m), the dtype of
+    packed like the weights, by default ``2 ** (bits - 1)``. A code stands for the number ``(code - zero) * scale``.
+    Attributes: ``bits``, 2, 4 or 8; ``block_size``, a power of 2, at least 16. Result: shape (..., m), the dtype of
     ``data``. An engine may round ``data`` to bytes, or ``data`` and ``scales`` to bfloat16. Raises `OpTypeError` for
     other dtypes and sizes.
     """

@@ -1,4 +1,4 @@
-"""Rearrangements of images and batches. No element changes its value."""
+"""Rearrangements of the elements of images and batches."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pixel_shuffle(data: Expr, upscale_factor: int) -> Call:
     """Channels moved into space: (..., c * r², h, w) to (..., c, h * r, w * r); as ``torch.pixel_shuffle``.
 
     Operands: ``data`` of at least 3 dimensions. Attributes: ``upscale_factor``, r. Result: the same dtype.
-    Raises `OpTypeError` when r² does not divide the channels.
+    Raises `OpTypeError` if r² does not divide the channels.
     """
     ...
 

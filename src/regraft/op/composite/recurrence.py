@@ -1,4 +1,4 @@
-"""The steps of a recurrent layer: `run` is what RNN, GRU and LSTM compute, in ONNX's terms."""
+"""The steps of a recurrent layer: `run` computes RNN, GRU and LSTM, in ONNX's terms."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ACTIVATIONS: Final[Mapping[str, str]] = {
     "relu": "relax.nn.relu",
     "softplus": "relax.nn.softplus",
 }
-"""The operators of the activations by ONNX's names, in lower case."""
+"""The operators of the activations, by ONNX's names in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerKind:
-    """One of the layers: its gates and default activations, and which operands are what."""
+    """A kind of layer: its number of gates, default activations, and the indices of its operands."""
 
     name: str
     gates: int
@@ -36,9 +36,9 @@ class LayerKind:
 
 
 class Gates:
-    """The gates of one direction of a layer, each ``size`` wide: their activations, and what they see of the cells.
+    """The gates of one direction of a layer, each ``size`` wide, and their activations.
 
-    ``clip`` is the bound of what goes into a gate; ``peephole``, which may be None, holds the weights of the cells.
+    ``clip`` is the bound of a gate's input. ``peephole`` holds the weights of the cells in the gates, or is None.
     """
 
     def __init__(self, xp: Any, size: int, activations: Sequence[str], clip: float | None, peephole: Any) -> None:
@@ -46,23 +46,23 @@ class Gates:
         self.functions = activations
 
     def apply(self, place: int, x: Any) -> Any:
-        """The activation at ``place`` of ``x``."""
+        """The activation number ``place``, applied to ``x``."""
         return apply(self.xp, Op.get(ACTIVATIONS[self.functions[place]]), x)
 
     def opened(self, place: int, x: Any) -> Any:
-        """The activation at ``place`` of what goes into a gate or is a new state, which is cut before."""
+        """The activation number ``place``, applied to ``x``, the input of a gate or new state, after clipping it."""
         bound = self.clip
         if bound is not None:
             x = self.xp.minimum(self.xp.maximum(x, self.xp.full_like(x, -bound)), self.xp.full_like(x, bound))
         return self.apply(place, x)
 
     def gate(self, x: Any, place: int) -> Any:
-        """The part of one gate in a row of all."""
+        """The part of gate number ``place`` in ``x``, which holds all gates along its last axis."""
         return x[..., place * self.size : (place + 1) * self.size]
 
 
 class _Direction(Gates):
-    """One direction of a layer: its weights, and what a step does to the state."""
+    """One direction of a layer: its weights, and their products with the input and the state."""
 
     def __init__(self, xp: Any, kind: LayerKind, operands: Sequence[Any], attrs: Mapping[str, Any], way: int) -> None:
         weight, recurrence = (operands[place][way, ...] for place in (1, 2))
@@ -113,7 +113,7 @@ def _lstm(cell: _Direction, x: Any, state: Sequence[Any]) -> list[Any]:
 
 
 def opened_cells(cell: Gates, gates: Any, memory: Any, input_forget: bool) -> list[Any]:
-    """The hidden state and the cells of an LSTM after a step, of what goes into its gates and of the cells before."""
+    """The hidden state and the cells of an LSTM after a step, from the inputs of its gates and the cells before."""
 
     def seeing(place: int, cells: Any) -> Any:
         gate = cell.gate(gates, place)
@@ -130,9 +130,9 @@ _STEPS: Final = {"rnn": _rnn, "gru": _gru, "lstm": _lstm}
 
 
 def run(xp: Any, kind: LayerKind, operands: Sequence[Any], attrs: Mapping[str, Any]) -> list[Any]:
-    """All states of the layer, and the last of each: what its operator gives.
+    """The results of the layer's operator: all hidden states, and the last of each state.
 
-    ``operands`` are those of the operator, None for what is left out. Cost: that of a step for each step.
+    ``operands`` are those of the operator, None for omitted ones. Cost: that of one step, times the steps.
     """
     x, lengths = operands[0], operands[kind.lengths]
     steps, batch = x.shape[:2]
@@ -148,7 +148,7 @@ def run(xp: Any, kind: LayerKind, operands: Sequence[Any], attrs: Mapping[str, A
             after = _STEPS[kind.name](cell, x[step, ...], state)
             shown = after[0]
             if lengths is not None:
-                # Past its end, a sequence waits: backwards, until its last element comes.
+                # Past its end, a sequence keeps its state; backwards, until its last element is reached.
                 runs = xp.reshape(cast(xp, lengths, "int64") > step, (-1, 1))
                 shown = xp.where(runs, shown, none)
                 after = [xp.where(runs, new, old) for new, old in zip(after, state, strict=True)]

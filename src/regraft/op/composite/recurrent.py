@@ -1,6 +1,6 @@
-"""Recurrent layers: a state that is carried along a sequence, one step an element.
+"""Recurrent layers: a state that is updated along a sequence, one step for each element.
 
-Shapes, gate orders and options are those of ONNX's RNN, GRU and LSTM. The steps are written once, in `recurrence`.
+Shapes, gate orders and options are those of ONNX's RNN, GRU and LSTM. The steps are implemented in `recurrence`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WEIGHTS: Final = ("x", "weight", "recurrence", "bias?")
 
 
 def _given(call: Call, index: int) -> TensorType | None:
-    """The type of an operand that may be left out: at the end, or by an empty tuple."""
+    """The type of an optional operand; None if it is omitted, at the end or by an empty tuple."""
     if index >= len(call.args):
         return None
     ty = call.args[index].ty
@@ -38,7 +38,7 @@ def _given(call: Call, index: int) -> TensorType | None:
 
 
 def _require(call: Call, index: int, expected: Sequence[Dim | None], what: str) -> None:
-    """Raise unless operand ``index`` may have the shape ``expected``, in which None is any size."""
+    """Raise `OpTypeError` if operand ``index`` cannot have the shape ``expected``, in which None is any size."""
     ty = _given(call, index)
     if ty is None or ty.ndim == UNKNOWN_NDIM:
         return
@@ -51,7 +51,7 @@ def _require(call: Call, index: int, expected: Sequence[Dim | None], what: str) 
 
 
 def _sizes(call: Call, index: int) -> tuple[Dim | None, ...]:
-    """The sizes of an operand of three axes; None for those that are not known."""
+    """The sizes of an operand of three axes; None for each unknown size."""
     shape = tensor_operand(call, index).shape
     return shape if shape is not None and len(shape) == 3 else (None,) * 3
 
@@ -130,7 +130,7 @@ LSTM: Final = _declare(LSTM_KIND, {"input_forget": False})
 def _call(
     op: Op, kind: LayerKind, operands: Sequence[Expr | None], activations: Sequence[str] | None, **attrs: Any
 ) -> Call:
-    """A call whose activations are by default those of the layer, for each way."""
+    """A call of ``op``; the default activations are those of the layer, for each direction."""
     ways = 2 if attrs["direction"] == "bidirectional" else 1
     names = kind.activations * ways if activations is None else tuple(str(name).lower() for name in activations)
     if attrs["clip"] is not None:
@@ -155,12 +155,13 @@ def rnn(
     """A layer of simple recurrent cells, ``h = tanh(x W' + h R' + b)`` at each step; follows ONNX ``RNN``.
 
     Operands, all of one floating dtype: ``x`` (steps, batch, size); ``weight`` (ways, hidden, size); ``recurrence``
-    (ways, hidden, hidden); ``bias`` (ways, 2 * hidden), that of ``x`` and that of ``h``; ``initial_hidden`` (ways,
-    batch, hidden), zeros if left out; ``sequence_lengths`` (batch,), integers: past its length, a sequence gives
-    zeros. Attributes: ``direction``, "forward", "reverse" or "bidirectional", of 1, 1 and 2 ways; ``activations``,
-    a name for each way; ``clip``, which what goes into a gate is cut to. Result: a tuple of all states
-    (steps, ways, batch, hidden) and the last one (ways, batch, hidden). Its gradient needs a known number of steps.
-    Cost: steps times that of the products. Raises `OpTypeError` for shapes that do not go together.
+    (ways, hidden, hidden); ``bias`` (ways, 2 * hidden), for ``x`` and then for ``h``; ``initial_hidden`` (ways,
+    batch, hidden), by default zeros; ``sequence_lengths`` (batch,), integers: past its length, a sequence gives
+    zeros. Attributes: ``direction``, "forward", "reverse" or "bidirectional"; ways, the number of directions, is 2 for
+    the last one and else 1; ``activations``, a name for each direction; ``clip``, the bound to which the input of a
+    gate is clipped. Result: a tuple of all states (steps, ways, batch, hidden) and the last one (ways, batch, hidden).
+    The gradient needs a known number of steps.
+    Cost: that of the products, times the steps. Raises `OpTypeError` for shapes that do not agree.
     """
     operands = (x, weight, recurrence, bias, initial_hidden, sequence_lengths)
     return _call(RNN, RNN_KIND, operands, activations, direction=direction, clip=clip)
@@ -181,10 +182,10 @@ def gru(
 ) -> Call:
     """A layer of gated recurrent units; follows ONNX ``GRU``.
 
-    Operands, attributes and result are those of `rnn`, with three gates (update, reset, new) one after another
-    along the second axis of ``weight`` and ``recurrence`` (3 * hidden) and in ``bias`` (6 * hidden); two
-    activations a way. ``linear_before_reset`` applies the reset gate behind the product with the state, as PyTorch
-    does, not before it.
+    Operands, attributes and result are those of `rnn`, with three gates (update, reset, new) concatenated
+    along the second axis of ``weight`` and ``recurrence`` (3 * hidden) and in ``bias`` (6 * hidden), and two
+    activations per direction. ``linear_before_reset`` applies the reset gate after the product with the state, as in
+    PyTorch, not before it.
     """
     operands = (x, weight, recurrence, bias, initial_hidden, sequence_lengths)
     own = {"direction": direction, "clip": clip, "linear_before_reset": bool(linear_before_reset)}
@@ -208,11 +209,11 @@ def lstm(
 ) -> Call:
     """A layer of long short-term memory; follows ONNX ``LSTM``.
 
-    Operands, attributes and result are those of `rnn`, with four gates (input, output, forget, cell) one after
-    another along the second axis of ``weight`` and ``recurrence`` (4 * hidden) and in ``bias`` (8 * hidden); three
-    activations a way; a second state, ``initial_cell``, which is also a third result; and ``peephole`` (ways, 3 *
-    hidden), by which the gates for input, output and forgetting see the cell. ``input_forget`` forgets what the
-    input gate lets in.
+    Operands, attributes and result are those of `rnn`, with four gates (input, output, forget, cell) concatenated
+    along the second axis of ``weight`` and ``recurrence`` (4 * hidden) and in ``bias`` (8 * hidden), and three
+    activations per direction. There is a second state, ``initial_cell``, whose last value is a third result.
+    ``peephole`` (ways, 3 * hidden) holds the weights of the cell in the input, output and forget gates.
+    ``input_forget`` couples the gates: the forget gate is 1 minus the input gate.
     """
     operands = (x, weight, recurrence, bias, initial_hidden, initial_cell, sequence_lengths, peephole)
     own = {"direction": direction, "clip": clip, "input_forget": bool(input_forget)}

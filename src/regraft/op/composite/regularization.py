@@ -1,4 +1,4 @@
-"""Regularization: operators that matter while a model is trained."""
+"""Regularization: operators that have an effect during training."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def _dropout(xp: Any, x: Any, rate: float) -> tuple[Any, Any]:
     gradient=lambda call, output, adjoint: [fields_of(adjoint)[0]],
 )
 def dropout(data: Expr, rate: float = 0.5) -> Call:
-    """``data`` and a mask of ones: dropout as it is once training is over, which drops nothing; follows TVM.
+    """``data`` and a mask of ones: dropout outside of training, which drops nothing; follows TVM.
 
-    The operator marks where elements may be dropped; it is pure, and its meaning is not random.
-    Operands: any tensor. Attributes: ``rate``, the share that training would drop, from 0 up to 1.
+    The operator marks a place where training may drop elements; it is pure, and its reference is not random.
+    Operands: any tensor. Attributes: ``rate``, the share that training would drop, from 0 up to but without 1.
     Result: a tuple (``data``, mask), both of ``data``'s shape and dtype.
     """
     ...

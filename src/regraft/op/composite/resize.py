@@ -1,7 +1,7 @@
-"""Resizing of images and volumes: each axis by itself, from a few elements near the place that it comes from.
+"""Resizing of images and volumes, one axis at a time, from a few elements near each source position.
 
-Where a result's element comes from is worked out in whole numbers, as a fraction, so a place that falls between two
-elements, or on one, is never moved by rounding. float16 and bfloat16 are computed in float32.
+Source positions are computed as fractions of whole numbers, so a position between two elements, or on one, is never
+moved by rounding. float16 and bfloat16 are computed in float32.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["resize2d", "resize3d"]
 _METHODS: Final = ("nearest_neighbor", "linear", "cubic")
 _CROP: Final = "tf_crop_and_resize"
 
-# --- where elements come from
+# --- source positions
 
 
 class _Axis(NamedTuple):
-    """One axis that is resized, and the part of it (``start`` to ``end``, in shares) that `_CROP` takes."""
+    """One axis that is resized; ``start`` to ``end``, as shares of it, is the part that the mode `_CROP` takes."""
 
     size: Dim
     target: Dim
@@ -64,11 +64,11 @@ _COORDINATES: Final[dict[str, Callable[[Any, _Axis], _Ratio]]] = {
     "pytorch_half_pixel": _pytorch_half_pixel,
     "tf_half_pixel_for_nn": lambda places, axis: ((places * 2 + 1) * axis.size, axis.target * 2),
 }
-"""The modes whose places are fractions of whole numbers, which are exact."""
+"""The modes whose source positions are fractions of whole numbers, which are exact."""
 
 
 def _cropped(xp: Any, places: Any, axis: _Axis) -> _Ratio:
-    """Places within a part of the axis, which are floats, as its start and end are."""
+    """Source positions within a part of the axis; they are floats, since its start and end are."""
     last = cast(xp, positions(xp, 1, places) + (axis.size - 1), "float64")
     if axis.target == 1:
         return last * ((axis.start + axis.end) / 2), 1.0
@@ -95,12 +95,12 @@ def _nearest(xp: Any, source: _Ratio, size: Dim, rounded: Callable[[Any, Any], A
 
 
 def nearest_elements(size: int, target: int, coordinates: str, rounding: str) -> np.ndarray:
-    """The element of an axis of ``size`` that "nearest_neighbor" takes for each of ``target``."""
+    """The index, on an axis of ``size``, that "nearest_neighbor" takes for each of ``target`` elements."""
     source = _COORDINATES[coordinates](np.arange(target), _Axis(size, target, 0.0, 0.0))
     return _nearest(np, source, size, _ROUNDING[rounding])
 
 
-# --- the elements that are mixed, and their weights
+# --- interpolated elements, and their weights
 
 
 def cubic_near(distance: Any, alpha: float) -> Any:
@@ -109,21 +109,21 @@ def cubic_near(distance: Any, alpha: float) -> Any:
 
 
 def cubic_far(distance: Any, alpha: float) -> Any:
-    """The same for a ``distance`` from 1 to 2."""
+    """Keys' piecewise cubic for a ``distance`` from 1 to 2."""
     return ((distance - 5.0) * distance + 8.0) * distance * alpha - 4.0 * alpha
 
 
 def cubic_weights(share: Any, alpha: float) -> list[Any]:
-    """The weights of the elements at -1, 0, 1 and 2 from the one at the left, for a place ``share`` to its right."""
+    """The weights of the elements at -1, 0, 1 and 2 from the left neighbour of a position, ``share`` to its right."""
     near = (cubic_near(share, alpha), cubic_near(1.0 - share, alpha))
     return [cubic_far(share + 1.0, alpha), *near, cubic_far(2.0 - share, alpha)]
 
 
 def _taps(xp: Any, source: _Ratio, size: Dim, alpha: float | None, exclude: bool) -> list[tuple[Any, Any]]:
-    """The elements of an axis that make up each value, and their weights in float64.
+    """The indices of the elements that contribute to each value, and their weights in float64.
 
-    Two for linear interpolation, four for cubic (which has an ``alpha``). Beyond its ends the axis goes on
-    with its last elements, or, with ``exclude``, with nothing.
+    Two for linear interpolation, four for cubic (which has an ``alpha``). Beyond the ends of the axis, the last
+    elements are repeated or, with ``exclude``, get no weight.
     """
     numerator, denominator = source
     left = numerator // denominator
@@ -141,7 +141,7 @@ def _taps(xp: Any, source: _Ratio, size: Dim, alpha: float | None, exclude: bool
 
 
 def _mixed(xp: Any, x: Any, axis: int, taps: Sequence[tuple[Any, Any]]) -> Any:
-    """The sum of the elements of ``axis`` that ``taps`` name, times their weights."""
+    """The weighted sum of the elements along ``axis``, with the indices and weights in ``taps``."""
     total: Any = 0
     for places, weights in taps:
         part = xp.take(x, xp.clip(places, 0, x.shape[axis] - 1), axis=axis)
@@ -203,11 +203,11 @@ def _resize(xp: Any, attrs: Any, data: Any, size: Any) -> Any:
 
 
 _Region: TypeAlias = float | PrimValue | Sequence[float | PrimValue] | None
-"""The starts and ends of the part of each axis that is taken."""
+"""The starts and ends of the taken part of each axis."""
 
 
 def _numbers(count: int, roi: _Region, op_name: str, name: str) -> tuple[float, ...]:
-    """The attribute ``roi`` as ``count`` floats; None gives zeros, and one number stands for all."""
+    """The attribute ``roi`` as ``count`` floats; None gives zeros, and a single number is used for all."""
     parts = [0.0] if roi is None else list(roi) if isinstance(roi, Sequence) else [roi]
     values = [part.value if isinstance(part, PrimValue) else part for part in parts]
     values = values * count if len(values) == 1 else values
@@ -268,7 +268,7 @@ RESIZE2D: Final = operator_of(resize2d)
 
 
 def _resampled(attrs: Any, axis: int, size: Dim, target: Dim, rows: Expr) -> Expr:
-    """Each row of a matrix, an axis of ``size`` elements, resized to ``target`` as spatial ``axis`` is."""
+    """``rows`` with each row, of ``size`` elements, resized to ``target`` in the same way as spatial ``axis``."""
     start, end = attrs.roi[axis], attrs.roi[axis + len(attrs.roi) // 2]
     own = {"layout": "NCHW", "roi": (start, 0.0, end, 0.0), "extrapolation_value": 0.0, "out_dtype": None}
     image = reshape(rows, ShapeExpr([size, 1, size, 1]))
@@ -278,7 +278,7 @@ def _resampled(attrs: Any, axis: int, size: Dim, target: Dim, rows: Expr) -> Exp
 @RESIZE2D.define_gradient
 @operator_of(resize3d).define_gradient
 def _resize_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """Each axis by itself, with the transposed weights."""
+    """The gradient of resizing: the transposed weights, applied to one axis after the other."""
     data, layout = call.args[0], call.attrs.layout
     letters = data_letters(len(layout) - 2)
     sizes, targets = known_shape(call, data, "data"), known_shape(call, output, "its result")

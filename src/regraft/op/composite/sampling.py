@@ -1,4 +1,4 @@
-"""Drawing from a distribution, given the random numbers: the operators themselves are pure."""
+"""Sampling from a distribution, with the random numbers as an operand; so the operators are pure."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def _multinomial(xp: Any, prob: Any, uniform_sample: Any, sample_indices: Any, d
 def multinomial_from_uniform(prob: Expr, uniform_sample: Expr, sample_indices: Expr, dtype: Dtype = "int64") -> Call:
     """For each uniform number, the outcome that it draws from a row of ``prob``; follows Relax.
 
-    That is the first place whose running sum of probabilities exceeds the number (the last place, should
-    rounding leave none). Operands: ``prob``, floating, (rows, outcomes); ``uniform_sample``, floating, (n,
+    The outcome is the first index at which the running sum of probabilities exceeds the number (the last index, if
+    rounding leaves none). Operands: ``prob``, floating, (rows, outcomes); ``uniform_sample``, floating, (n,
     1), from 0 up to but without 1; ``sample_indices``, integers, (n, 1), the row of ``prob`` for each.
-    Attributes: ``dtype``, an integer one. Result: (n, 1). Raises `OpTypeError` for operands of other ranks,
+    Attributes: ``dtype``, an integer dtype. Result: (n, 1). Raises `OpTypeError` for operands of other ranks,
     shapes or dtypes.
     """
     ...

@@ -1,8 +1,8 @@
 """Gradients of operators that read elements several times or not at all: pooling and padding.
 
-They stand apart from the operators, in `pooling` and `padding`, because they are written with the
-backward operators of `grad`, which build on these. Pooling is separable: windows over one axis are windows of height 1
-over two, and windows over a volume are windows over its slices, then along its depth. So two dimensions are enough.
+They are not in the modules of the operators, `pooling` and `padding`, because they use the backward operators of
+`grad`, which depend on those. Pooling is separable: pooling over one axis is pooling over two with windows of height 1,
+and pooling over a volume is pooling over its slices, then along its depth. So backward operators over two axes suffice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Pool = Callable[..., Expr]
 
 
 def _attributes_over(attrs: Any, axes: Sequence[int | None]) -> dict[str, Any]:
-    """The attributes of the two-dimensional pooling over these spatial axes; None is an axis that is left alone."""
+    """The attributes of a pooling over two of the spatial axes, ``axes``; None is an axis that is not pooled."""
     pads = [(0, 0) if axis is None else padding_pairs(attrs.padding)[axis] for axis in axes]
     return {
         **{
@@ -62,7 +62,7 @@ def _pool2d_gradient(forward: _Pool, backward: _Pool, call: Call, output: Expr, 
 
 
 def _pool3d_gradient(forward: _Pool, backward: _Pool, call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """Over each slice of the volume, then along the depth. The first of equal elements stays the first."""
+    """The gradient over each slice, then along the depth. The first of equal elements stays the first in this order."""
     attrs = call.attrs
     data = rearranged(call.args[0], attrs.layout, "NCDHW")
     adjoint = rearranged(adjoint, attrs.out_layout, "NCDHW")
@@ -89,7 +89,7 @@ def _avg_pool2d_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> li
 
 @operator_of(max_pool2d_backward).define_gradient
 def _max_pool2d_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """Each window takes the adjoint of the element that it gave its share to."""
+    """Each window gets the adjoint of the element to which it gave its share."""
     attrs = call.attrs
     data = rearranged(call.args[1], attrs.layout, "NCHW")
     adjoint = rearranged(adjoint, attrs.layout, "NCHW")
@@ -106,10 +106,10 @@ def _max_pool2d_backward_gradient(call: Call, output: Expr, adjoint: Expr) -> li
 
 
 def _patches(value: Expr, attrs: Any, counts: Sequence[Dim], padding_value: float) -> Iterator[Expr]:
-    """For each place in the window, in row-major order, the elements of ``value`` there, of all windows."""
+    """For each position in the window, in row-major order, the elements of ``value`` there in all windows."""
     widths = [0, 0, 0, 0]
     for (before, after), stride in zip(padding_pairs(attrs.padding), attrs.strides, strict=True):
-        # With ceil_mode a last window hangs over by less than a stride.
+        # With ceil_mode the last window extends past the end by less than a stride.
         widths.extend((before, after + (stride - 1 if attrs.ceil_mode else 0)))
     padded = pad(value, widths, "constant", padding_value)
     for place in product(*map(range, attrs.pool_size)):
@@ -150,7 +150,7 @@ for _rank in (1, 2, 3):
 
 @operator_of(pad).define_gradient
 def _pad_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """Padding with a constant is cut off, and a cut is padded; a copy gives its share to its source."""
+    """Constant padding is cropped, and cropping is padded. In other modes, a copy gives its share to its source."""
     data, attrs = call.args[0], call.attrs
     if attrs.pad_mode == "constant":
         return [pad(adjoint, [-width for width in attrs.pad_width])]

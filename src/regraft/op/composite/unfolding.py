@@ -1,6 +1,7 @@
-"""Images as columns of sliding windows, and back: what a convolution is a matrix product with.
+"""Conversion of images to columns of sliding windows (im2col), and back (col2im).
 
-Each is the gradient of the other. Both are declared whole here, for any number of spatial axes.
+With columns, a convolution is a matrix product. Each operator is the gradient of the other. Both work for any number of
+spatial axes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _ATTRIBUTES: Final[dict[str, Any]] = dict.fromkeys(("kernel_size", "strides", "p
 
 
 def _check_windows(call: Call) -> int:
-    """The number of spatial axes, the attributes being in order."""
+    """The number of spatial axes; checks the attributes. Raises `OpTypeError` for attributes out of range."""
     for name, least in (("kernel_size", 1), ("strides", 1), ("padding", 0), ("dilation", 1)):
         require_at_least(call, name, least)
     return len(call.attrs.kernel_size)
@@ -97,9 +98,10 @@ def im2col(
     """Each sliding window of an image as a column; follows ``torch.nn.functional.unfold``.
 
     Operands: ``data`` (batch, channels, *sizes), any dtype. Attributes: ``kernel_size``, one int for each spatial
-    axis, which also says how many there are; ``strides`` and ``dilation``, one or one for each; ``padding`` with
-    zeros, one, one for each axis, or all befores, then all afters. Result: (batch, channels * elements of a window,
-    windows), windows in row-major order. Raises `OpTypeError` for another rank, or a window that does not fit.
+    axis, which also determines their number; ``strides`` and ``dilation``, one int or one for each axis; ``padding``
+    with zeros, one int, one for each axis, or all widths before and then all widths after. Result: (batch, channels *
+    elements of a window, windows), windows in row-major order. Raises `OpTypeError` for another rank, or a window that
+    does not fit.
     """
     others = {"strides": strides, "padding": padding, "dilation": dilation}
     return IM2COL(data, **_call_attributes(IM2COL.name, kernel_size, **others))
@@ -162,12 +164,12 @@ def col2im(
     padding: int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
 ) -> Call:
-    """The image of ``size`` whose elements are the sums of what columns have for them; follows ``Col2Im`` of ONNX.
+    """The image of ``size`` whose elements are the sums of their copies in columns; follows ``Col2Im`` of ONNX.
 
     Operands: ``data`` (batch, channels * elements of a window, windows), numbers; ``size``, the sizes of the image.
     Attributes: see `im2col`, whose adjoint this is, as ``torch.nn.functional.fold``. Result: (batch, channels,
-    *size), the sums of narrow floats rounded once. Raises `OpTypeError` for another rank, and for rows or columns
-    that are not as many as the windows of such an image have.
+    *size); sums of narrow floats are rounded once. Raises `OpTypeError` for another rank, and if the numbers of rows or
+    columns do not match the windows of such an image.
     """
     attributes = _call_attributes(COL2IM.name, kernel_size, strides=strides, padding=padding, dilation=dilation)
     return COL2IM(data, size_operand(size, len(attributes["kernel_size"]), COL2IM.name), **attributes)

@@ -1,1 +1,1 @@
-"""Families of operators that few programs need: signals, regions of images, and what ONNX Runtime contributes."""
+"""Families of operators that few programs need: signals, regions of images, ONNX Runtime's contributed operators."""

@@ -1,7 +1,7 @@
-"""Operators of PyTorch that take in one what are several operators here: a product or a convolution with its bias.
+"""PyTorch operators that correspond to several operators here, such as a product or a convolution with its bias.
 
-They are what programs that go out to PyTorch are written with; models that are read hold those alone that imitate
-quantization. Loaded when the first of them is looked up.
+Programs are written to PyTorch with them. Models that are read contain only those that simulate
+quantization. The module is loaded when the first of them is looked up.
 """
 
 from __future__ import annotations
@@ -110,11 +110,11 @@ for _rank in _CONVOLUTIONS:
     _convolution(_rank)
 
 
-# --- quantization as training imitates it
+# --- quantization simulated in training
 
 
 def codes_between(least: int, greatest: int) -> str:
-    """The narrowest dtype that holds the whole numbers between two."""
+    """The narrowest dtype that holds the integers from ``least`` to ``greatest``."""
     ranges = {dtype: integer_range(dtype) for dtype in ("int8", "uint8", "int16", "int32")}
     return next(dtype for dtype, (low, high) in ranges.items() if low <= least and greatest <= high)
 
@@ -133,7 +133,7 @@ def _imitated_type(call: Call) -> Type:
 
 
 def _straight_through(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """The adjoint where the number of ``data`` is one of those allowed for, and 0 where it is limited."""
+    """The straight-through gradient: the adjoint where the code of ``data`` is within the limits, and 0 elsewhere."""
     data, scale, zero_point = call.args
     codes = quantize(data, astype(scale, "float32"), zero_point, call.attrs.get("axis", -1), "int32")
     least, greatest = (const(call.attrs[name], "int32") for name in ("quant_min", "quant_max"))
@@ -149,7 +149,7 @@ def _straight_through(call: Call, output: Expr, adjoint: Expr) -> list[Expr | No
     torch="aten::fake_quantize_per_tensor_affine.tensor_qparams",
 )
 def aten_fake_quantize(xp: Any, data: Any, scale: Any, zero_point: Any, *, quant_min: int, quant_max: int) -> Any:
-    """``data`` as it comes back from whole numbers between the limits: a quantize and a dequantize, scalars each."""
+    """``data`` quantized to integers between the limits and dequantized again, with a scalar scale and zero point."""
     return _imitated(xp, data, scale, zero_point, -1, quant_min, quant_max)
 
 
@@ -163,5 +163,5 @@ def aten_fake_quantize(xp: Any, data: Any, scale: Any, zero_point: Any, *, quant
 def aten_fake_quantize_channels(
     xp: Any, data: Any, scale: Any, zero_point: Any, *, axis: int, quant_min: int, quant_max: int
 ) -> Any:
-    """The same with a scale and a zero point for each of ``axis``."""
+    """The same as `aten_fake_quantize`, with a scale and a zero point for each index of ``axis``."""
     return _imitated(xp, data, scale, zero_point, axis, quant_min, quant_max)

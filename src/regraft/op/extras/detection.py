@@ -1,7 +1,7 @@
-"""Object detection in the form of single-shot detectors: decoding boxes, dropping weak ones and those that overlap.
+"""Object detection in the style of single-shot detectors: decoding boxes, and dropping weak and overlapping ones.
 
-Rows of ``data`` are boxes: a class, a score and four coordinates, at places that the attributes say. Meanings follow
-those that Relax compiles.
+Rows of ``data`` are boxes: a class, a score and four coordinates, in columns given by the attributes. The reference
+semantics follow the operators that Relax compiles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _require_rank(call: Call, index: int, rank: int, what: str) -> TensorType:
 
 
 def _require_place(call: Call, name: str, width: Any, *, least: int = 0, span: int = 1) -> None:
-    """Refuse a place in a row that a row of ``width`` elements does not have."""
+    """Raise `OpTypeError` if the attribute ``name`` is not a column of a row of ``width`` elements."""
     place: int = call.attrs[name]
     if place < least:
         raise wrong_attribute(call, name, f"an int of at least {least}")
@@ -69,13 +69,13 @@ def _valid_counts(xp: Any, data: Any, score_threshold: float, id_index: int, sco
 
 
 def _rows(xp: Any, data: Any, order: Any) -> Any:
-    """The rows of each batch in the given order."""
+    """The rows of ``data``, reordered in each batch by ``order``."""
     places = xp.broadcast_to(xp.expand_dims(order, axis=2), data.shape)
     return xp.take_along_axis(data, places, axis=1)
 
 
 def _or_nothing(xp: Any, kept: Any, values: Any) -> Any:
-    """``values`` as int32 where they are kept, -1 elsewhere."""
+    """``values`` as int32 where ``kept`` is true, -1 elsewhere."""
     numbers = xp.astype(values, xp.int32)
     return xp.where(kept, numbers, filled(xp, numbers.shape, -1, numbers))
 
@@ -84,13 +84,13 @@ def _or_nothing(xp: Any, kept: Any, values: Any) -> Any:
     "relax.vision.get_valid_counts", infer=_valid_counts_type, reference=_valid_counts, traits=(Trait.STOPS_GRADIENT,)
 )
 def get_valid_counts(data: Expr, score_threshold: float = 0, id_index: int = 0, score_index: int = 1) -> Call:
-    """The boxes whose score is above a threshold, moved to the front; as Relax's operator of that name.
+    """The boxes whose score is above a threshold, moved to the front; follows Relax's operator of that name.
 
     Operands: ``data`` (batch, boxes, elements). Attributes: ``score_threshold``; ``score_index`` and ``id_index``,
-    where a row has its score and its class; -1 for ``id_index`` takes boxes of any class, else a class below 0 is none.
-    Result: how many boxes each batch has, int32 (batch,); ``data`` with these first, in their order, and rows of -1
-    after; where each stood in ``data``, int32 (batch, boxes). Raises `OpTypeError` for another rank or places that a
-    row does not have.
+    the columns of the score and the class. With ``id_index`` -1, boxes of any class are taken; otherwise boxes of a
+    class below 0 are not. Result: a tuple of the number of boxes taken in each batch, int32 (batch,); ``data`` with
+    these boxes first, in their order, followed by rows of -1; and their indices in ``data``, int32 (batch, boxes).
+    Raises `OpTypeError` for another rank or for columns that a row does not have.
     """
     ...
 
@@ -122,7 +122,7 @@ def _suppression_type(call: Call) -> Type:
 
 
 def _overlap(xp: Any, rows: Any, start: int) -> Any:
-    """The intersection of each two boxes of a batch as a share of their union."""
+    """The intersection over union of each pair of boxes of a batch."""
     sides = [_columns(xp, rows, start + place) for place in range(4)]
     low = [xp.minimum(sides[place], sides[place + 2]) for place in (0, 1)]
     high = [xp.maximum(sides[place], sides[place + 2]) for place in (0, 1)]
@@ -175,7 +175,7 @@ def _suppression(xp: Any, attrs: Any, data: Any, valid_count: Any, indices: Any)
 
 
 def _front(xp: Any, rows: Any, kept: Any) -> Any:
-    """The rows that are kept, in their order, and rows of -1 after them."""
+    """The rows where ``kept`` is true, in their order, followed by rows of -1."""
     order = xp.argsort(xp.astype(~kept, xp.int32), axis=1, stable=True)
     moved = _rows(xp, rows, order)
     stays = xp.expand_dims(xp.take_along_axis(kept, order, axis=1), axis=2)
@@ -183,7 +183,7 @@ def _front(xp: Any, rows: Any, kept: Any) -> Any:
 
 
 def _hard(xp: Any, positive: Any, kept: Any, suppresses: Any, limit: int) -> Any:
-    """The boxes taken, by falling score; each one taken suppresses those after it that it covers."""
+    """The mask of the taken boxes, in order of descending score; each suppresses the later ones that it overlaps."""
     alive = positive & kept
     taken = xp.zeros_like(xp.astype(alive[:, :1], xp.int32))
     places = xp.expand_dims(positions(xp, alive.shape[1], alive), axis=0)
@@ -207,7 +207,7 @@ def _soft(
     score_index: int,
     decay: tuple[float, float, float],
 ) -> tuple[Any, Any, Any]:
-    """The boxes taken, the rows with their scores decayed, and their order: one round takes the best one left."""
+    """The mask of the taken boxes, the rows with decayed scores, and their order; each round takes the best box."""
     most, scale, least = decay
     number = rows.shape[1]
     places = xp.expand_dims(positions(xp, number, rows), axis=0)
@@ -265,19 +265,19 @@ def non_max_suppression(
     soft_nms_sigma: float = 0.0,
     score_threshold: float = 0.0,
 ) -> Call:
-    """The boxes that no better one of their class overlaps; as Relax's operator of that name.
+    """The boxes that no better box of their class overlaps; follows Relax's operator of that name.
 
     Operands: ``data`` (batch, boxes, elements), ``valid_count`` (batch,) and ``indices`` (batch, boxes), int32, as
-    `get_valid_counts` gives them. Attributes: ``coord_start``, where the four coordinates of two corners begin in a
-    row; ``score_index``, ``id_index`` (-1: all boxes are of one class); ``top_k``, how many of the best are looked at;
-    ``max_output_size``, how many are taken (each -1 for all); ``iou_threshold``, the share of their union from which
-    two boxes overlap; ``force_suppress``, to let boxes of other classes suppress too. With ``soft_nms_sigma`` above 0
-    the scores of boxes that overlap less decay by ``exp(-0.5 / sigma * share ** 2)`` instead, and a box counts while
-    its score is above ``score_threshold``.
-    Result: with ``return_indices`` what ``indices`` holds for the boxes taken, then -1, and their number, int32
-    (batch, 1), in front of which stand the rows if scores decay; otherwise the rows, those not taken filled with -1,
-    at the end if ``invalid_to_bottom``. Raises `OpTypeError` for ranks, sizes, dtypes or places that do not agree.
-    Cost: the square of the number of boxes.
+    `get_valid_counts` returns them. Attributes: ``coord_start``, the first column of the four coordinates of two
+    corners; ``score_index``, ``id_index`` (-1: all boxes are of one class); ``top_k``, the number of best boxes that
+    are considered; ``max_output_size``, the greatest number that is taken (each -1 for all); ``iou_threshold``, the
+    intersection over union from which two boxes overlap; ``force_suppress``: if True, boxes of other classes suppress
+    too. With ``soft_nms_sigma`` above 0, the scores of boxes that overlap less decay by
+    ``exp(-0.5 / sigma * iou ** 2)``, and a box counts while its score is above ``score_threshold``.
+    Result: with ``return_indices``, a tuple of the elements of ``indices`` for the taken boxes, followed by -1, and
+    their number, int32 (batch, 1); if scores decay, the rows come first in this tuple. Without it, the rows, filled
+    with -1 for boxes that are not taken; these are last if ``invalid_to_bottom``. Raises `OpTypeError` for ranks,
+    sizes, dtypes or columns that do not agree. Cost: the square of the number of boxes.
     """
     ...
 
@@ -337,7 +337,7 @@ def _multibox(xp: Any, attrs: Any, cls_pred: Any, loc_pred: Any, anchor: Any) ->
 
 
 _Scales: TypeAlias = Sequence[float]
-"""An attribute of several floats."""
+"""An attribute that is a sequence of floats."""
 
 
 @declares(
@@ -357,12 +357,12 @@ def multibox_transform_loc(
     keep_background: bool = True,
     apply_softmax: bool = True,
 ) -> Call:
-    """Boxes from what a detector says about its anchors, and its scores; as Relax's operator of that name.
+    """Boxes decoded from a detector's predictions for its anchors, and scores; follows Relax's operator of that name.
 
     Operands, of one floating dtype: ``cls_pred`` (batch, classes, boxes); ``loc_pred`` (batch, 4 * boxes), for each box
     x, y, width and height relative to its anchor; ``anchor`` (1, boxes, 4): left, top, right, bottom. Attributes:
-    ``variances``, the scales of the four; ``clip``, to keep boxes in 0 to 1; ``apply_softmax`` over the classes;
-    ``threshold``, below which scores become 0; ``keep_background``: else the scores of class 0 become 0.
+    ``variances``, the scales of the four predictions; ``clip``, to limit boxes to 0 to 1; ``apply_softmax`` over the
+    classes; ``threshold``, below which scores become 0; ``keep_background``: if False, the scores of class 0 become 0.
     Result: boxes (batch, boxes, 4), each top, left, bottom, right, and scores of the shape of ``cls_pred``. Raises
     `OpTypeError` for ranks, sizes or dtypes that do not agree.
     """

@@ -1,7 +1,7 @@
-"""Operators that programs for Relax's virtual machine call: storage, tensors in it, views, the machine's own functions.
+"""Operators of programs for Relax's virtual machine: storage, tensors in it, views, the machine's own functions.
 
-Engines here plan memory by themselves. So a storage is so many bytes of its own, each tensor that is allocated is a new
-one, and the end of a value's life changes nothing. Operands that are not there may be written as Relax prints them, as
+Engines here plan memory themselves. So a storage is a separate piece of memory, each allocated tensor is a new one,
+and the end of a value's life has no effect. Omitted operands may be written as Relax prints them, as
 the empty tuple or as `null_value`.
 """
 
@@ -105,10 +105,10 @@ _takes = partial(_allocates, infer=_tensor_in_storage_type, reference=_empty_in_
 def alloc_tensor(
     shape: ShapeOperand, dtype: _Dtype, runtime_device_index: _Index = 0, storage_scope: _Text = "global"
 ) -> Call:
-    """A new tensor of ``shape`` and ``dtype``; what it holds is not defined (zeros, here).
+    """A new tensor of ``shape`` and ``dtype``; its elements are undefined (zeros, here).
 
     Operands: ``shape``, sizes or an expression of a shape. Attributes: ``dtype``; ``runtime_device_index`` and
-    ``storage_scope``, where Relax puts it, which changes nothing. Raises `OpTypeError` for a shape that is none.
+    ``storage_scope``, Relax's place for it, which are ignored. Raises `OpTypeError` if ``shape`` is not a shape.
     """
     ...
 
@@ -117,8 +117,8 @@ def alloc_tensor(
 def alloc_storage(size: ShapeOperand, virtual_device_index: _Index, storage_scope: _Text, dtype: _Dtype) -> Call:
     """Memory for tensors, of ``size`` elements of ``dtype``.
 
-    Operands: ``size``, a shape. Attributes: ``dtype``; ``virtual_device_index`` and ``storage_scope``, where Relax puts
-    it, which changes nothing. Result: an object. Raises `OpTypeError` for a size that is no shape.
+    Operands: ``size``, a shape. Attributes: ``dtype``; ``virtual_device_index`` and ``storage_scope``, Relax's place
+    for it, which are ignored. Result: an object. Raises `OpTypeError` if ``size`` is not a shape.
     """
     ...
 
@@ -127,11 +127,11 @@ def alloc_storage(size: ShapeOperand, virtual_device_index: _Index, storage_scop
 def alloc_tensor_in_storage(
     storage: Expr, offset: Number, shape: ShapeOperand, dtype: _Dtype, runtime_device_ind: _Index = 0
 ) -> Call:
-    """A tensor in a storage; what it holds is not defined (zeros, here).
+    """A tensor in a storage; its elements are undefined (zeros, here).
 
-    Operands: ``storage``, what `alloc_storage` gave; ``offset``, its first byte there, which changes nothing: tensors
-    of one storage never share memory here; ``shape``. Attributes: ``dtype``; ``runtime_device_ind``, which changes
-    nothing either. Raises `OpTypeError` for operands of other kinds.
+    Operands: ``storage``, a result of `alloc_storage`; ``offset``, its first byte there, which is ignored, since
+    tensors of one storage never share memory here; ``shape``. Attributes: ``dtype``; ``runtime_device_ind``, which is
+    ignored too. Raises `OpTypeError` for operands of other kinds.
     """
     ...
 
@@ -140,7 +140,7 @@ def alloc_tensor_in_storage(
 def alloc_vm_storage(
     shape: ShapeOperand, runtime_device_index: _Index, dtype: _Dtype, storage_scope: _Text = "global"
 ) -> Call:
-    """Memory for tensors of the machine; `alloc_storage` says what the arguments mean."""
+    """Memory for tensors of the machine; for the arguments see `alloc_storage`."""
     ...
 
 
@@ -148,11 +148,11 @@ def alloc_vm_storage(
 def alloc_vm_tensor(
     storage: Expr, offset: Number, shape: ShapeOperand, dtype: _Dtype, runtime_device_ind: _Index = 0
 ) -> Call:
-    """A tensor in a storage of the machine; `alloc_tensor_in_storage` says what the arguments mean."""
+    """A tensor in a storage of the machine; for the arguments see `alloc_tensor_in_storage`."""
     ...
 
 
-# --- ends of lives
+# --- the end of a value's life
 
 
 def _kill(xp: Any, value: Any) -> tuple[()]:
@@ -165,19 +165,19 @@ _ends = partial(declares, infer=lambda call: TupleType(()), reference=_kill, tra
 
 @_ends("relax.memory.kill_storage", named={"storage": "value"})
 def kill_storage(storage: Expr) -> Call:
-    """Says that a storage is not used any more, which changes nothing here. Result: an empty tuple."""
+    """Mark the end of the use of a storage, which has no effect here. Result: an empty tuple."""
     ...
 
 
 @_ends("relax.memory.kill_tensor", named={"tensor": "value"})
 def kill_tensor(tensor: Expr) -> Call:
-    """Says that a tensor is not used any more, which changes nothing here. Result: an empty tuple."""
+    """Mark the end of the use of a tensor, which has no effect here. Result: an empty tuple."""
     ...
 
 
 @_ends("relax.vm.kill_object", named={"obj": "value"})
 def kill_object(obj: Expr) -> Call:
-    """Says that a value is not used any more, which changes nothing here. Result: an empty tuple."""
+    """Mark the end of the use of a value, which has no effect here. Result: an empty tuple."""
     ...
 
 
@@ -234,7 +234,7 @@ VIEW = primitive(
 
 
 def _missing(value: Any) -> bool:
-    """True if an argument is one of the ways to say that there is none."""
+    """True for an omitted argument: None, an empty tuple, or a value of type object that is not a dtype."""
     if value is None or (isinstance(value, Tuple) and not value.fields):
         return True
     return isinstance(value, Expr) and isinstance(value.ty, ObjectType) and not isinstance(value, DataTypeImm)
@@ -244,8 +244,8 @@ def view(data: Expr, shape: Any = None, dtype: Any = None, relative_byte_offset:
     """The bytes of ``data`` from an offset on, read in another shape, another dtype, or both.
 
     Operands: ``data``, any tensor; ``shape``, that of the result (by default that of ``data``). Attributes: ``dtype``,
-    by default that of ``data``; ``relative_byte_offset``, where the result begins, by default 0. Result: its elements
-    are copied. Raises `OpTypeError` when it reads more bytes than ``data`` has.
+    by default that of ``data``; ``relative_byte_offset``, the offset of the result, by default 0. Result: a copy of the
+    elements. Raises `OpTypeError` if it reads more bytes than ``data`` has.
     """
     name = VIEW.name
     sizes = () if _missing(shape) else (as_shape_expr(shape, name),)
@@ -261,7 +261,7 @@ def _same(xp: Any, data: Any) -> Any:
 
 @declares("relax.memory.ensure_zero_offset", infer=same_type, reference=_same, traits=(Trait.STOPS_GRADIENT,))
 def ensure_zero_offset(data: Expr) -> Call:
-    """``data``, at the beginning of its memory: the same values, since tensors have no offset here."""
+    """A copy of ``data``, which begins at offset 0 of its memory, as all tensors do here."""
     ...
 
 
@@ -281,7 +281,7 @@ CALL_BUILTIN_WITH_CTX = primitive(
 def call_builtin_with_ctx(
     func: Callee, args: Any, *, ty_args: Types | None = None, sinfo_args: Types | None = None
 ) -> Call:
-    """A call of an outside function that Relax's machine gives itself as the first argument; here it gets ``args``.
+    """A call of an external function to which Relax's machine passes itself first; here it only gets ``args``.
 
     Operands: ``func``, its registered name; ``args``, a tuple. ``ty_args``: the type of the result, by default any. The
     call is impure.

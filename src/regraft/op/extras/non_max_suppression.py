@@ -1,7 +1,4 @@
-"""Choosing the boxes that detect something, and leaving out those that overlap a better one.
-
-Knows nothing of the other operators.
-"""
+"""Selection of the boxes with high scores, except those that overlap a better box."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ __all__ = ["all_class_non_max_suppression"]
 
 
 def _one_number(call: Call, index: int) -> None:
-    """Raise unless operand ``index`` holds one number: of rank 0, or of shape (1,)."""
+    """Raise `OpTypeError` unless operand ``index`` holds one number: of rank 0, or of shape (1,)."""
     ty = tensor_operand(call, index)
     if ty.ndim > 1 or (ty.shape is not None and ty.shape != () and dims_equal(ty.shape[0], 1) is False):
         raise wrong_operand(call, index, "a tensor of one element, of rank 0 or 1")
@@ -59,7 +56,7 @@ def _suppression_type(call: Call) -> Type:
 
 
 def _corners(xp: Any, boxes: Any) -> list[Any]:
-    """The least y and x and the greatest y and x of each box, each (batch, 1, boxes)."""
+    """The least y and x, and the greatest y and x, of each box, each of shape (batch, 1, boxes)."""
     sides = [boxes[:, :, place] for place in range(4)]
     low = [xp.minimum(sides[place], sides[place + 2]) for place in (0, 1)]
     high = [xp.maximum(sides[place], sides[place + 2]) for place in (0, 1)]
@@ -67,7 +64,7 @@ def _corners(xp: Any, boxes: Any) -> list[Any]:
 
 
 def _overlaps(xp: Any, corners: list[Any], chosen: list[Any], threshold: Any) -> Any:
-    """True where the intersection of a box with the chosen one is a greater share of their union than allowed."""
+    """True for boxes whose intersection over union with the chosen box is above ``threshold``."""
     height, width = (
         xp.minimum(corners[2 + axis], chosen[2 + axis]) - xp.maximum(corners[axis], chosen[axis]) for axis in (0, 1)
     )
@@ -97,7 +94,7 @@ def _suppression(
     picked = [filled(xp, (batch, classes, 0), 0, places)]
     valid = [alive[:, :, :0]]
     for _ in range(min(int(xp.reshape(max_output_boxes_per_class, ())), number)):
-        # The first of equal scores is taken; a box that is out counts less than any score.
+        # The first of equal scores is taken. A box that is out gets a score below all others.
         order = xp.where(alive, scores, xp.full_like(scores, float("-inf")))
         top = xp.max(order, axis=2, keepdims=True)
         best = xp.argmax(xp.astype(alive & (order == top), xp.int64), axis=2, keepdims=True)
@@ -121,7 +118,10 @@ def _suppression(
 
 
 def _valid_first(xp: Any, flags: Any, columns: Sequence[tuple[Any, float]], length: int) -> tuple[list[Any], Any]:
-    """For each row of ``flags`` what columns hold for the true ones, then their other number; and how many are true."""
+    """For each row the values of ``columns`` where ``flags`` is true, then fill values; and the number of true flags.
+
+    ``columns`` are pairs of values and fill value. The rows get ``length`` elements.
+    """
     order = xp.argsort(xp.astype(~flags, xp.int64), axis=1, stable=True)
     kept = xp.take_along_axis(flags, order, axis=1)
     found: list[Any] = []
@@ -148,18 +148,18 @@ def all_class_non_max_suppression(
     score_threshold: Expr,
     output_format: str = "onnx",
 ) -> Call:
-    """The boxes of each class that no better one overlaps; follows ``NonMaxSuppression`` of ONNX.
+    """The boxes of each class that no better box overlaps; follows ``NonMaxSuppression`` of ONNX.
 
     Operands: ``boxes`` (batch, boxes, 4), floating: y and x of two opposite corners; ``scores`` (batch, classes,
     boxes), of the same dtype; of one element each: ``max_output_boxes_per_class``, an integer, and
-    ``iou_threshold`` and ``score_threshold``. For each class of each batch boxes are taken by falling score (the
-    first of equal ones), as long as it is above ``score_threshold``, but for those whose intersection with one that
-    was taken is more than ``iou_threshold`` of their union.
-    Attributes: ``output_format``. For "onnx" the result is a tuple of the rows (batch, class, box) of the boxes taken,
+    ``iou_threshold`` and ``score_threshold``. For each class of each batch, boxes are taken in order of descending
+    score (the first of equal ones) as long as it is above ``score_threshold``. Boxes whose intersection over union with
+    a taken box is above ``iou_threshold`` are skipped.
+    Attributes: ``output_format``. For "onnx", the result is a tuple of the rows (batch, class, box) of the taken boxes,
     of shape (batch * classes * boxes, 3), filled up with rows of -1, and their number, of shape (1,), both int64. For
-    "tensorflow" it is, for each image, the rows (class, box), of shape (batch, classes * boxes, 2), filled up with
+    "tensorflow", it is, for each image, the rows (class, box), of shape (batch, classes * boxes, 2), filled up with
     rows of -1, their scores, of shape (batch, classes * boxes), filled up with 0, and their number, of shape (batch,).
-    Raises `OpTypeError` for ranks, sizes or dtypes that do not agree. Cost: number of scores times number of boxes
-    that are taken in a class.
+    Raises `OpTypeError` for ranks, sizes or dtypes that do not agree. Cost: the number of scores times the number of
+    boxes taken in a class.
     """
     ...

@@ -1,6 +1,6 @@
-"""Pooling of regions of an image, sampled at places between its elements.
+"""Pooling of regions of an image, sampled at positions between its elements.
 
-Its gradient is that of its meaning. float16 and bfloat16 are computed in float32 and rounded once.
+The gradient is that of the decomposition. float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ __all__ = ["roi_align"]
 _LETTERS: Final = data_letters(2)
 _MODES: Final = ("avg", "max", "max_corner")
 
-# --- where the samples lie
+# --- positions of the samples
 
 
 class _Taps(NamedTuple):
-    """The samples along one axis: (regions, bins, samples) each.
+    """The samples along one axis; each field has the axes (regions, bins, samples).
 
-    ``low`` and ``high`` are the elements on both sides of a sample, ``share`` the weight of ``high``, ``inside`` is 0
-    for a sample beyond the image, and ``real`` False for one that the region, with fewer samples than others, lacks.
+    ``low`` and ``high`` are the indices of the elements on both sides of a sample, and ``share`` is the weight of
+    ``high``. ``inside`` is 0 for a sample beyond the image. ``real`` is False for a sample that does not exist, because
+    its region has fewer samples than others.
     """
 
     low: Any
@@ -41,7 +42,7 @@ class _Taps(NamedTuple):
 
 
 def _axis_taps(xp: Any, start: Any, extent: Any, bins: int, sample_ratio: int, size: int) -> tuple[_Taps, Any]:
-    """The samples of regions from ``start`` on, ``extent`` long, and how many there are in a bin."""
+    """The samples of regions that begin at ``start`` and have the length ``extent``, and their number in a bin."""
     step = extent / bins
     if sample_ratio > 0:
         count, most = xp.full_like(step, float(sample_ratio)), sample_ratio
@@ -68,10 +69,10 @@ def _axis_taps(xp: Any, start: Any, extent: Any, bins: int, sample_ratio: int, s
 class _RegionSamples:
     """The samples of all regions: weighted elements of a matrix that has a row for each element of the images.
 
-    ``data`` is (batch, channels, height, width). The last row of the matrix is 0, and stands for elements of no weight,
-    which play no part though they be infinite.
+    ``data`` is (batch, channels, height, width). The last row of the matrix is 0; elements of weight 0 use it, so that
+    they do not contribute even if they are infinite.
 
-    Everything that runs over samples has the axes (regions, bins down, bins across, samples of a bin).
+    Arrays over samples have the axes (regions, bins down, bins across, samples of a bin).
     """
 
     def __init__(self, xp: Any, data: Any, rois: Any, attrs: Any) -> None:
@@ -96,7 +97,7 @@ class _RegionSamples:
         self.real = self._over(self.down.real, self.across.real, xp.logical_and)
 
     def _over(self, down: Any, across: Any, function: Any) -> Any:
-        """``function`` of what each pair of samples, one down and one across, has."""
+        """``function`` of the values of each pair of samples, one from ``down`` and one from ``across``."""
         xp = self.xp
         pairs = function(
             xp.expand_dims(xp.expand_dims(down, axis=2), axis=4),
@@ -119,14 +120,14 @@ class _RegionSamples:
                 yield xp.where(weight == 0, xp.zeros_like(place) + self.nothing, place), weight
 
     def corners(self) -> Iterator[Any]:
-        """For each of the four taps, its share of all samples, with the channels as a last axis."""
+        """For each of the four taps, its contribution to all samples, with the channels as the last axis."""
         xp = self.xp
         for place, weight in self.taps():
             elements = xp.take(self.matrix, xp.reshape(place, (-1,)), axis=0)
             yield xp.reshape(elements, (*place.shape, self.matrix.shape[1])) * xp.expand_dims(weight, axis=-1)
 
     def lacking(self, values: Any, instead: float) -> Any:
-        """``values`` with another number for samples that a region does not have."""
+        """``values`` with the number ``instead`` for samples that a region does not have."""
         xp = self.xp
         if self.is_even:
             return values
@@ -154,7 +155,7 @@ def _roi_align(xp: Any, attrs: Any, data: Any, rois: Any) -> Any:
         pooled = xp.sum(samples.lacking(values, 0.0), axis=3) / samples.count
     else:
         greatest = xp.max(samples.lacking(values, float("-inf")), axis=3)
-        # without samples a bin is 0, as in ONNX
+        # a bin without samples is 0, as in ONNX
         empty = xp.expand_dims(xp.logical_not(xp.any(samples.real, axis=3)), axis=-1)
         pooled = xp.where(empty, xp.zeros_like(greatest), greatest)
     result = cast(xp, xp.permute_dims(pooled, (0, 3, 1, 2)), dtype_name(data.dtype))
@@ -162,7 +163,7 @@ def _roi_align(xp: Any, attrs: Any, data: Any, rois: Any) -> Any:
 
 
 _SampleRatio: TypeAlias = int
-"""The samples of a bin along each axis, or anything below 1 for as many as elements."""
+"""The number of samples of a bin along each axis; below 1, as many as it has elements."""
 
 
 @declares(
@@ -186,11 +187,11 @@ def roi_align(
 
     Operands: ``data`` (batch, channels, height, width) in ``layout``, floating; ``rois`` (regions, 5), of the same
     dtype: the number of the image in the batch, and x1, y1, x2, y2.
-    Attributes: ``pooled_size``: height and width of the result; ``spatial_scale``: what coordinates are multiplied by
-    to be places in ``data``; ``sample_ratio``: how many samples a bin has down and across, by default as many as
-    elements, rounded up; ``aligned``: whether an element is at the middle of its pixel (else regions are at least
-    one element wide); ``mode``: what becomes of the samples of a bin: "avg", "max", or "max_corner", the greatest of
-    the weighted elements around them, which is what ONNX means by max. A sample more than one element beyond the
+    Attributes: ``pooled_size``: height and width of the result; ``spatial_scale``: the factor from coordinates to
+    positions in ``data``; ``sample_ratio``: the number of samples of a bin along each axis, by default its number of
+    elements, rounded up; ``aligned``: True if an element is at the middle of its pixel (otherwise regions are at least
+    one element wide); ``mode``: the reduction of the samples of a bin: "avg", "max", or "max_corner", the maximum of
+    the weighted elements around them, which is ONNX's max. A sample more than one element beyond the
     image is 0.
     Result: (regions, channels, *pooled_size) in ``layout``. No gradient goes to ``rois``.
     Raises `OpTypeError` for ranks, sizes or dtypes that do not agree, or an unknown mode.

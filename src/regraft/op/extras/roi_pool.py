@@ -1,6 +1,6 @@
 """Pooling of regions of an image that begin and end on elements, and its adjoint.
 
-Where a bin begins and ends is worked out in whole numbers.
+The begin and end of a bin are computed in whole numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LETTERS: Final = data_letters(2)
 
 
 def pooled_type(call: Call, data: int) -> TensorType:
-    """The type of the regions of operand ``data``, which the one after it says, pooled."""
+    """The type of the pooled regions; operand number ``data`` is the image, and the operand after it the regions."""
     require_at_least(call, "pooled_size", 1)
     rois, dtype = require_float(call, data + 1), require_float(call, data).dtype
     common_dtype(call, (data, data + 1))
@@ -42,7 +42,7 @@ def pooled_type(call: Call, data: int) -> TensorType:
 
 
 def _inside(xp: Any, start: Any, end: Any, bins: int, size: int) -> Any:
-    """True where an element of an axis is in each bin of a region from ``start`` to ``end``, both included."""
+    """True for the elements of an axis in each bin of regions from ``start`` to ``end``, both included."""
 
     def column(x: Any) -> Any:
         return xp.reshape(x, (-1, 1, 1))
@@ -56,7 +56,7 @@ def _inside(xp: Any, start: Any, end: Any, bins: int, size: int) -> Any:
 
 
 def _bins(xp: Any, rois: Any, sizes: Sequence[int], attrs: Any) -> tuple[Any, Any]:
-    """For each region which rows and columns of the image are in which bins: (regions, bins, elements) each."""
+    """For each region, the masks of the image's rows and columns in each bin, both (regions, bins, elements)."""
     left, top, right, bottom = (
         cast(xp, xp.floor(rois[:, place] * attrs.spatial_scale + 0.5), "int64") for place in (1, 2, 3, 4)
     )
@@ -65,7 +65,7 @@ def _bins(xp: Any, rois: Any, sizes: Sequence[int], attrs: Any) -> tuple[Any, An
 
 
 def _bin(xp: Any, rows: Any, columns: Any) -> Any:
-    """True where an element is in both a row and a column of a bin; their last axes are those of an image."""
+    """True for elements that are in a row and a column of a bin; the last two axes are those of an image."""
     return xp.logical_and(xp.expand_dims(rows, axis=2), xp.expand_dims(columns, axis=1))
 
 
@@ -76,7 +76,7 @@ def _roi_pool(xp: Any, attrs: Any, data: Any, rois: Any) -> Any:
     lowest = float("-inf")
 
     def greatest(values: Any, mask: Any, axis: int) -> Any:
-        # (regions, bins, elements), to stand beside (regions, channels, ...)
+        # the mask (regions, bins, elements) is reshaped to broadcast with (regions, channels, ...)
         shape = [mask.shape[0], 1, 1, 1]
         shape[axis] = mask.shape[2]
         parts: list[Any] = []
@@ -93,13 +93,13 @@ def _roi_pool(xp: Any, attrs: Any, data: Any, rois: Any) -> Any:
 
 @declares("relax.vision.roi_pool", rank=2, infer=lambda call: pooled_type(call, 0), reference=with_attrs(_roi_pool))
 def roi_pool(data: Expr, rois: Expr, pooled_size: Spatial, spatial_scale: float, layout: str = "NCHW") -> Call:
-    """The greatest elements of regions of images; follows ``MaxRoiPool`` of ONNX and Fast R-CNN (Girshick 2015).
+    """The maximum over bins of regions of images; follows ``MaxRoiPool`` of ONNX and Fast R-CNN (Girshick 2015).
 
     Operands: ``data`` (batch, channels, height, width) in ``layout``, floating; ``rois`` (regions, 5), of the same
     dtype: the number of the image in the batch, and x1, y1, x2, y2, both ends of which belong to the region.
-    Attributes: ``pooled_size``: height and width of the result, the numbers of bins that a region is cut into, which
-    share an element where the cut goes through it; ``spatial_scale``: what coordinates are multiplied by, and then
-    rounded (half up), to be places in ``data``.
+    Attributes: ``pooled_size``: height and width of the result, the numbers of bins into which a region is divided;
+    two bins share an element if their border goes through it; ``spatial_scale``: the factor from coordinates to
+    positions in ``data``, which are then rounded (half up).
     Result: (regions, channels, *pooled_size) in ``layout``; 0 for a bin beyond the image. No gradient goes to
     ``rois``. Raises `OpTypeError` for ranks, sizes or dtypes that do not agree.
     """
@@ -149,8 +149,8 @@ def roi_pool_backward(
 ) -> Call:
     """The adjoint of the data of `roi_pool`, from ``output_grad``, the adjoint of its result.
 
-    Operands: ``output_grad``, of the result's type; the others as for `roi_pool`, as are the attributes. The first
-    of equal elements takes the adjoint of a bin. Result: the type of ``data``. Raises `OpTypeError` for dtypes or
+    Operands: ``output_grad``, of the result's type; the other operands and the attributes are those of `roi_pool`. The
+    first of equal elements gets the adjoint of a bin. Result: the type of ``data``. Raises `OpTypeError` for dtypes or
     shapes that do not agree.
     """
     ...

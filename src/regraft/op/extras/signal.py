@@ -1,7 +1,6 @@
 """Operators on signals, reached as ``regraft.op.signal`` and, in scripts, as ``R.signal``.
 
-Complex numbers are kept as real ones here, with their real and imaginary parts on a last axis of size 2, as ONNX has
-them.
+As in ONNX, complex numbers are stored as real tensors, with real and imaginary parts on a last axis of size 2.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["dft"]
 
 
 def _transform_length(size: Dim, attrs: Any) -> Dim:
-    """The number of samples of the transform of an axis of ``size``."""
+    """The number of samples that are transformed, for an axis of ``size``."""
     if attrs.length is not None:
         return attrs.length
     return (size - 1) * 2 if attrs.inverse and attrs.onesided else size
@@ -64,7 +63,7 @@ def _dft_type(call: Call) -> Type:
 
 
 def _resized(xp: Any, x: Any, axis: int, size: int) -> Any:
-    """``x`` with ``size`` elements on ``axis``: the first ones, and zeros after them."""
+    """``x`` cropped or padded with zeros at the end, to ``size`` elements on ``axis``."""
     widths = [(0, 0)] * x.ndim
     widths[axis] = (0, size - x.shape[axis])
     return x if size == x.shape[axis] else pad_constant(xp, x, widths, 0)
@@ -89,7 +88,7 @@ def _dft(xp: Any, attrs: Any, x: Any) -> Any:
 
 
 def _dft_operations(call: Call) -> Dim | None:
-    """Five operations for each sample and each halving of their number, and half of that for a signal that is real."""
+    """``5 * n * log2(n)`` operations for n samples, and half of that for a real signal."""
     x, attrs = tensor_operand(call, 0), call.attrs
     if x.shape is None:
         return None
@@ -107,12 +106,13 @@ def dft(x: Expr, length: int | None = None, axis: int = -2, inverse: bool = Fals
     """The discrete Fourier transform along ``axis``; follows ``DFT`` of ONNX and ``numpy.fft``.
 
     Operands: ``x``, floating, whose last axis has one element, the real part, or two, real and imaginary part.
-    Attributes: ``length``, how many samples are transformed (more than there are: zeros; fewer: the first ones), by
+    Attributes: ``length``, the number of samples to transform (the axis is padded with zeros or cropped to it), by
     default all; ``axis`` (negative: from the end), not the last one; ``inverse``: from spectrum to signal, divided by
-    the number of samples; ``onesided``: the spectrum of a real signal by its first half and one, which forward is
-    the result, and in the inverse is ``x``, and the signal, by default of 2 * (size - 1) samples, is real.
-    Result: the dtype of ``x``, two elements on the last axis, or one of a signal that is real. Computed in float32
-    for narrower floats. Raises `OpTypeError` for other dtypes, a last axis of other sizes, and a wrong axis.
+    the number of samples; ``onesided``: the spectrum of a real signal is given by its first ``n // 2 + 1`` elements.
+    Forward, they are the result. In the inverse, ``x`` has them, and the signal is real, by default with
+    2 * (size - 1) samples.
+    Result: the dtype of ``x``, with two elements on the last axis, or one for a real signal of the inverse. Computed in
+    float32 for narrower floats. Raises `OpTypeError` for other dtypes, a last axis of other sizes, and a wrong axis.
     Cost: n·log n for n samples.
     """
     ...
@@ -122,7 +122,7 @@ def dft(x: Expr, length: int | None = None, axis: int = -2, inverse: bool = Fals
 
 
 def _fitted(call: Call, value: Expr, axis: int, size: Dim) -> Expr:
-    """``value`` with ``size`` elements on ``axis``: the first ones, and zeros after them."""
+    """``value`` cropped or padded with zeros at the end, to ``size`` elements on ``axis``."""
     own = known_shape(call, value, "the adjoint")[axis]
     if dims_equal(own, size) is True:
         return value
@@ -136,7 +136,7 @@ def _fitted(call: Call, value: Expr, axis: int, size: Dim) -> Expr:
 
 @operator_of(dft).define_gradient
 def _dft_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """The transform is linear and its matrix symmetric: the adjoint is transformed back with conjugated factors."""
+    """The gradient: the transform is linear with a symmetric matrix, so the adjoint takes the conjugated transform."""
     attrs, x = call.attrs, call.args[0]
     shape = known_shape(call, x, "x")
     axis: int = attrs.axis % len(shape)
@@ -146,7 +146,7 @@ def _dft_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     if attrs.inverse and attrs.onesided:
         number = static_size(call, samples, "the number of samples")
         share = operator_of(dft)(adjoint, length=number, axis=axis, inverse=False, onesided=True)
-        # All but the first element and the middle one stand for two of the whole spectrum.
+        # All elements except the first and the middle one stand for two elements of the whole spectrum.
         shares = np.full((number // 2 + 1, *(1,) * (len(shape) - axis - 1)), 2.0 / number)
         shares[0] = 1.0 / number
         if number % 2 == 0:

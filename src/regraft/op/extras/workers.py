@@ -1,8 +1,8 @@
-"""Collective operators: what workers that run one program tell each other of their tensors.
+"""Collective operators, by which the workers that run one program exchange tensors.
 
-Relax runs a program on many workers; engines here run it on one. There a sum over all workers, and what the first one
-tells all others, is the operand itself, and a tensor has one part. A call of more workers is typed and printed, and is
-refused when it runs: `regraft.op.dist` is the way to compute on several devices.
+Relax runs a program on many workers; engines here run it on one. With one worker, a reduction over all workers and a
+broadcast return the operand itself, and a tensor has one part. A call for more workers can be typed and printed, but
+raises an error when it runs. To compute on several devices, use `regraft.op.dist`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REDUCTIONS: Final = ("sum", "prod", "min", "max", "avg")
 
 
 def _resized(call: Call, axis: int, resize: Callable[[Dim, int], Dim]) -> Type:
-    """The operand's type with another size of one axis, if its sizes are known."""
+    """The operand's type with the size of one axis changed by ``resize``, if its sizes are known."""
     ty = tensor_operand(call, 0)
     count = call.attrs.num_workers
     if count < 1:
@@ -69,7 +69,7 @@ def _reduced_type(call: Call) -> Type:
 
 @declares("relax.ccl.allreduce", infer=_reduced_type, reference=_of_one_worker, traits=(Trait.COLLECTIVE,))
 def allreduce(x: Expr, op_type: str = "sum", in_group: bool = True) -> Call:
-    """``x`` of all workers folded into one tensor, which each of them gets; follows ``relax.op.ccl.allreduce``.
+    """``x`` of all workers reduced to one tensor, which each worker gets; follows ``relax.op.ccl.allreduce``.
 
     Operands: a tensor. Attributes: ``op_type``, ``"sum"``, ``"prod"``, ``"min"``, ``"max"`` or ``"avg"``; ``in_group``,
     True for the workers of one group only. Result: ``x``'s type. Raises `OpTypeError` for another ``op_type``.
@@ -81,7 +81,7 @@ def allreduce(x: Expr, op_type: str = "sum", in_group: bool = True) -> Call:
 def allgather(x: Expr, num_workers: int, in_group: bool = True) -> Call:
     """``x`` of all workers joined along axis 0; follows ``relax.op.ccl.allgather``.
 
-    Operands: a tensor of rank 1 at least. Attributes: ``num_workers``; ``in_group``, as in `allreduce`.
+    Operands: a tensor of rank 1 or more. Attributes: ``num_workers``; ``in_group``, as in `allreduce`.
     Result: ``x``'s type, axis 0 ``num_workers`` times as long. Raises `OpTypeError` for a scalar.
     """
     ...
@@ -98,10 +98,10 @@ def broadcast_from_worker0(x: Expr) -> Call:
 
 @declares("relax.ccl.scatter_from_worker0", infer=_scattered_type, reference=_of_one_worker, traits=(Trait.COLLECTIVE,))
 def scatter_from_worker0(x: Expr, num_workers: int, axis: int = 0) -> Call:
-    """The ``x`` of the first worker, cut into equal parts, one for each worker; follows ``relax.op.ccl``.
+    """The ``x`` of the first worker, split into equal parts, one for each worker; follows ``relax.op.ccl``.
 
-    Operands: a tensor of a known shape. Attributes: ``num_workers``; ``axis``, the one that is cut. Result: a part.
-    Raises `OpTypeError` for an axis that ``x`` lacks and a size that ``num_workers`` does not divide.
+    Operands: a tensor of a known shape. Attributes: ``num_workers``; ``axis``, the axis to split. Result: a part.
+    Raises `OpTypeError` for an axis that ``x`` lacks, and for a size that ``num_workers`` does not divide.
     """
     ...
 

@@ -1,7 +1,8 @@
-"""The operators that ONNX Runtime's optimizers and quantizers write, domain ``com.microsoft``, by their meaning.
+"""The operators of the domain ``com.microsoft``, which ONNX Runtime's optimizers and quantizers write.
 
-Each is one function over the array API, declared with `contributed`; add one to the module of its family, or a module
-to the list below. They are loaded when the first of them is looked up, as by ``is_op("com.microsoft.FusedMatMul")``.
+Each is one function over the array API, declared with `contributed`. Add a new one to the module of its family, or a
+new module to the list below. They are loaded when the first of them is looked up, for example by
+``is_op("com.microsoft.FusedMatMul")``.
 """
 
 from . import activation as activation

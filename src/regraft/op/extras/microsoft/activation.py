@@ -1,7 +1,6 @@
 """Activations that ONNX Runtime's optimizers write, some with a bias that is added first.
 
-The meanings are those of ONNX Runtime's documentation of its contributed operators; the tests hold them against its
-CPU kernels.
+They follow ONNX Runtime's documentation of its contributed operators; the tests compare them with its CPU kernels.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from .declaring import contributed
 
 @contributed("Gelu", same_float_type, traits=(Trait.ELEMENTWISE,))
 def gelu(xp: Any, x: Any) -> Any:
-    """Gaussian error linear unit, by the error function."""
+    """The Gaussian error linear unit, computed with the error function."""
     return meaning_of("relax.nn.gelu", xp, x)
 
 
 @contributed("BiasGelu", same_float_type)
 def bias_gelu(xp: Any, a: Any, b: Any) -> Any:
-    """`gelu` of the sum of ``a`` and ``b``, which has one element for each of the last axis."""
+    """The `gelu` of ``a + b``; ``b`` has one element for each index of the last axis."""
     return meaning_of("relax.nn.gelu", xp, a + b)
 
 
 @contributed("FastGelu", same_float_type)
 def fast_gelu(xp: Any, x: Any, bias: Any = None) -> Any:
-    """`gelu` by the hyperbolic tangent, of the sum of ``x`` and ``bias``."""
+    """The tanh approximation of `gelu`, of ``x + bias``."""
     return meaning_of("relax.nn.gelu_tanh", xp, x if bias is None else x + bias)
 
 

@@ -1,6 +1,6 @@
 """Attention over joined and over separate projections, as ONNX Runtime's optimizers fuse it.
 
-The layouts of masks and of the cache are those of ONNX Runtime's documentation of these operators.
+The layouts of masks and of the cache follow ONNX Runtime's documentation of these operators.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .heads import attended, join_heads, split_heads
 
 
 def attention_type(call: Call, past_index: int = 4, sums: int = 0) -> Type:
-    """The type of self-attention; operand ``sums`` has the dtype of its results."""
+    """The type of self-attention; operand number ``sums`` has the dtype of the results."""
     heads, dtype = call.attrs.num_heads, require_float(call, sums).dtype
     require_rank(call, 0, "a tensor of the axes (batch, sequence, hidden)", 3)
     batch, sequence, _ = sizes_of(call, 0, 3)
@@ -36,7 +36,7 @@ SELF_ATTENTION: Final[dict[str, Any]] = {
     "scale": None,
     "unidirectional": 0,
 }
-"""The attributes of self-attention, whatever its projections are made of."""
+"""The attributes that all self-attention operators share, with their defaults."""
 
 
 @contributed("Attention", attention_type, shared=SELF_ATTENTION)
@@ -56,11 +56,11 @@ def attention(
     rotary_embedding_dim: int = 0,
     **how: Any,
 ) -> Any:
-    """Self-attention of ``input @ weights + bias``: queries, keys and values side by side.
+    """Self-attention of ``input @ weights + bias``, which holds queries, keys and values concatenated.
 
     ``input`` is (batch, sequence, hidden), ``weights`` (hidden, widths), ``past`` (2, batch, heads, before, size),
     ``attention_bias`` broadcasts to (batch, heads, sequence, keys). Results: (batch, sequence, value width), and the
-    keys and values of all positions, laid out as ``past``.
+    keys and values of all positions, in the layout of ``past``.
     """
     del past_sequence_length, rotary_embedding_dim
     if do_rotary or past_present_share_buffer:
@@ -83,7 +83,7 @@ def self_attended(
     scale: float | None,
     unidirectional: int,
 ) -> Any:
-    """`attention` of queries, keys and values that stand side by side in ``joined``, and all keys and values."""
+    """The `attention` of queries, keys and values that are concatenated in ``joined``, and all keys and values."""
     width = joined.shape[-1]
     first, second, _ = qkv_hidden_sizes or (width // 3,) * 3
     query = split_heads(xp, joined[..., :first], num_heads)
@@ -104,7 +104,7 @@ def self_attended(
         bias=bias,
         past=before if unidirectional else None,
     )
-    # With heads of two sizes there is no one tensor for both.
+    # If keys and values have heads of different sizes, one tensor cannot hold both.
     present = xp.stack([key, key if key.shape[-1] != value.shape[-1] else value], axis=0)
     return join_heads(xp, found), present
 
@@ -160,7 +160,7 @@ def multi_head_attention(
 
     Keys and values may also be (batch, heads, sequence, size), or packed: (batch, sequence, heads, 2, size) as the
     key, (batch, sequence, heads, 3, size) as the query. ``past_key`` and ``past_value`` are (batch, heads, before,
-    size). Results: (batch, sequence, heads * value size), and all keys and values, laid out as the past ones.
+    size). Results: (batch, sequence, heads * value size), and all keys and values, in the layout of the past ones.
     """
     if past_sequence_length is not None or cache_indirection is not None:
         raise ValueError("MultiHeadAttention with a shared cache has no reference semantics here")

@@ -24,12 +24,11 @@ def _softmax_type(call: Call) -> Type:
 
 @contributed("BiasSoftmax", _softmax_type)
 def bias_softmax(xp: Any, data: Any, bias: Any, *, axis: int = 1, is_inner_broadcast: int) -> Any:
-    """Shares of ``data + bias`` over all axes from ``axis`` on together.
+    """The softmax of ``data + bias`` over all axes from ``axis`` on together.
 
-    The sizes of ``bias`` are those of ``data``, but for axes of size 1 and axes in front that it leaves out: these are
-    axes before ``axis``.
+    ``bias`` has the shape of ``data``, except that axes before ``axis`` may have size 1 or, in front, be omitted.
     """
-    del is_inner_broadcast  # which axes those are, the sizes say too
+    del is_inner_broadcast  # the sizes determine the broadcast axes
     total = widened(xp, data) + widened(xp, bias)
     first = axis % data.ndim
     rows = total if first == data.ndim - 1 else xp.reshape(total, (*data.shape[:first], -1))
@@ -54,7 +53,7 @@ def bias_dropout(
     *,
     seed: int | None = None,
 ) -> Any:
-    """``data + bias + residual``, with a mask of ones: what dropout is in inference."""
+    """``data + bias + residual``, and a mask of ones, as dropout returns in inference."""
     del ratio, seed, training_mode
     total = data + bias
     return total if residual is None else total + residual, xp.ones(data.shape, dtype=xp.bool)
@@ -68,7 +67,7 @@ def _relative_type(call: Call) -> Type:
 
 
 def _length(call: Call, index: int) -> int | None:
-    """The number that operand ``index`` is, if the program says so."""
+    """The value of operand ``index``, if it is a constant; else None."""
     given = call.args[index]
     return int(given.data.numpy().reshape(-1)[0]) if isinstance(given, Constant) else None
 
@@ -79,8 +78,9 @@ def relative_position_bias(
 ) -> Any:
     """The bias of T5 (Raffel et al. 2020) for each distance of a key from its query, (1, heads, queries, keys).
 
-    ``bias_table`` is (buckets, heads): half of the buckets are for one distance each, the others for ever more of them
-    up to ``max_distance``. With ``is_bidirectional`` keys before and after the query have half of the buckets each.
+    ``bias_table`` is (buckets, heads): half of the buckets are for one distance each, the others for increasing ranges
+    of distances up to ``max_distance``. With ``is_bidirectional``, keys before and after the query have half of the
+    buckets each.
     """
     queries, keys = (size_of(xp, xp.reshape(length, ())) for length in (query_length, key_length))
     buckets = bias_table.shape[0]
@@ -122,7 +122,7 @@ def gated_relative_position_bias(
     *,
     num_heads: int,
 ) -> Any:
-    """``rel_pos`` times a gate that each query computes for itself (WavLM, Chen et al. 2022).
+    """``rel_pos`` times a gate that is computed from each query (WavLM, Chen et al. 2022).
 
     ``query_layer`` is (batch, sequence, heads * size), ``rel_pos`` (1, heads, sequence, sequence), ``weight`` (size,
     2 * pairs), ``eco_a`` (1, heads, 1, 1). The result is (batch, heads, sequence, sequence).

@@ -1,8 +1,8 @@
-"""Convolution and pooling over channels in blocks, as ONNX Runtime writes models that it optimized for one processor.
+"""Convolution and pooling with channels in blocks, as in models that ONNX Runtime has optimized for one processor.
 
-How large the blocks are is up to that processor, and so is the order of the elements in memory, which no reference
-semantics can tell. What is known are the shapes, which are those of (batch, channels, *space), the channels filled up
-to whole blocks. So such a model can be read, rewritten around these calls, and run on ONNX Runtime.
+The size of the blocks and the order of the elements in memory depend on that processor, so these operators have no
+reference semantics. Only the shapes are known: (batch, channels, *space), with the channels padded to whole blocks.
+So such a model can be read, rewritten around these calls, and run on ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _conv_type(call: Call) -> Type:
         return _unknown(call)
     weight = sizes_of(call, 1, data.ndim)
     arguments = window_arguments(call.attrs, data.ndim, data.shape, weight)
-    function: Any = _POOLS[data.ndim - 2]  # sizes do not depend on the channels, which blocks fill up
+    function: Any = _POOLS[data.ndim - 2]  # a pooling has the same spatial sizes and ignores the padded channels
     kernel = tuple(weight[2:])
     del arguments["groups"]
     found = function(call.args[0], pool_size=kernel, **arguments).ty

@@ -1,4 +1,4 @@
-"""Common parts of the declarations of this folder: the domain, and type rules for results of several tensors."""
+"""Common parts of the declarations in this package: the domain, and helpers of type rules."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ DOMAIN: Final = "com.microsoft"
 
 
 def contributed(name: str, infer: TypeRule, **options: Any) -> Callable[[Reference], Op]:
-    """Declare ``com.microsoft.<name>``, which ONNX Runtime has kernels for, by its reference semantics."""
+    """Declare ``com.microsoft.<name>``, for which ONNX Runtime has kernels, by its reference semantics."""
     return operator(f"{DOMAIN}.{name}", onnx=f"{DOMAIN}::{name}", infer=infer, **options)
 
 
 def is_given(call: Call, index: int) -> bool:
-    """True if the call gives operand ``index``: one that is left out before others is an empty tuple."""
+    """True if the call gives operand ``index``; an operand omitted before others is an empty tuple."""
     return index < len(call.args) and isinstance(call.args[index].ty, TensorType)
 
 
 def sizes_of(call: Call, index: int, rank: int) -> tuple[Dim | None, ...]:
-    """The sizes of operand ``index``, a tensor of that rank, as far as they are known."""
+    """The sizes of operand ``index``, a tensor of rank ``rank``; None for unknown sizes."""
     ty = tensor_operand(call, index)
     return (None,) * rank if ty.shape is None or len(ty.shape) != rank else ty.shape
 
 
 def product(left: Dim | None, right: Dim | None) -> Dim | None:
-    """A size times another, if both are known."""
+    """The product of two sizes; None if one is unknown."""
     return None if left is None or right is None else left * right
 
 
 def total(left: Dim | None, right: Dim | None) -> Dim | None:
-    """A size and another behind it, if both are known."""
+    """The sum of two sizes; None if one is unknown."""
     return None if left is None or right is None else left + right

@@ -1,4 +1,4 @@
-"""Attention of one new token, as ONNX Runtime's optimizer writes it into the decoder of a search for texts."""
+"""Attention of one new token, as ONNX Runtime's optimizer writes it in the decoder of a beam search."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def decoder_masked_multi_head_attention(
     past_present_share_buffer: int = 0,
     scale: float | None = None,
 ) -> Any:
-    """Attention of one token (batch, 1, hidden) to those before it, or, in cross-attention, to given keys and values.
+    """Attention of one token (batch, 1, hidden) to earlier tokens, or, as cross-attention, to given keys and values.
 
-    ``past_key`` and ``past_value`` are (batch, heads, before, size), or, with ``past_present_share_buffer``, have room
-    for more than the ``past_sequence_length`` that they hold, and the new one is written behind these. Keys and values
-    of four axes are those of cross-attention. ``mask_index`` (batch, keys) is 0 for keys that are not seen. Results:
-    (batch, 1, hidden), the keys, the values, and the shares of the keys (batch, heads, 1, keys).
+    ``past_key`` and ``past_value`` are (batch, heads, before, size). With ``past_present_share_buffer`` they have room
+    for more keys than the ``past_sequence_length`` that they hold, and the new one is written after these. Keys and
+    values of four axes are those of cross-attention. ``mask_index`` (batch, keys) is 0 for masked keys. Results:
+    (batch, 1, hidden), the keys, the values, and the attention weights (batch, heads, 1, keys).
     """
     del output_qk, beam_width
     if cache_indirection is not None:
@@ -106,6 +106,6 @@ def decoder_masked_multi_head_attention(
 
 
 def _written(xp: Any, cache: Any, new: Any, place: Any) -> Any:
-    """``cache`` (batch, heads, room, size) with ``new`` (batch, heads, 1, size) at ``place``."""
+    """``cache`` (batch, heads, room, size) with ``new`` (batch, heads, 1, size) at position ``place``."""
     is_there = xp.reshape(row(xp, cache.shape[2], cache) == place, (1, 1, -1, 1))
     return xp.where(is_there, new, cache)

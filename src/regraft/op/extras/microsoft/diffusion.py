@@ -1,4 +1,4 @@
-"""Operators that ONNX Runtime's optimizer writes into the UNet of a diffusion model, with the channels last."""
+"""Operators that ONNX Runtime's optimizer writes in the UNet of a diffusion model, with channels last."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GROUP_NORM: Final[dict[str, Any]] = {"activation": REQUIRED, "groups": REQUIRED
 
 @contributed("GroupNorm", same_float_type, shared=_GROUP_NORM)
 def group_norm(xp: Any, x: Any, gamma: Any, beta: Any, **how: Any) -> Any:
-    """Group norm of (batch, *space, channels), or with the channels second; then SiLU if ``activation`` is 1."""
+    """Group norm of (batch, *space, channels), or (batch, channels, *space); then SiLU if ``activation`` is 1."""
     return _normalized(xp, x, gamma, beta, **how)
 
 
@@ -46,7 +46,7 @@ def _normalized(
 
 @contributed("SkipGroupNorm", _pair_type, shared=_GROUP_NORM)
 def skip_group_norm(xp: Any, x: Any, gamma: Any, beta: Any, skip: Any, bias: Any = None, **how: Any) -> Any:
-    """`group_norm` of ``x + skip + bias``, and that sum; a ``skip`` of (batch, channels) is the same at all places."""
+    """The `group_norm` of ``x + skip + bias``, and that sum; a ``skip`` (batch, channels) is broadcast over space."""
     channels_last: int = how["channels_last"]
     if skip.ndim == 2:
         places = (1,) * (x.ndim - 2)
@@ -76,5 +76,5 @@ def bias_split_gelu(xp: Any, x: Any, bias: Any) -> Any:
 
 @contributed("BiasAdd", same_float_type)
 def bias_add(xp: Any, x: Any, bias: Any, skip: Any) -> Any:
-    """``x + bias + skip``, for a bias with one element for each of the last axis."""
+    """``x + bias + skip``, for a bias with one element for each index of the last axis."""
     return x + bias + skip

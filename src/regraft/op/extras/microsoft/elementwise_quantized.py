@@ -23,7 +23,7 @@ _DEQUANTIZE: Final = Op.get("relax.dequantize")
 
 
 def quantized_operand(call: Call, index: int) -> TensorType:
-    """The type of operand ``index``, a tensor of bytes. Raises `OpTypeError` for another dtype."""
+    """The type of operand ``index``, a tensor of int8 or uint8. Raises `OpTypeError` for another dtype."""
     ty = tensor_operand(call, index)
     if ty.dtype not in _QUANTIZED:
         raise wrong_operand(call, index, "a tensor of int8 or uint8")
@@ -46,13 +46,13 @@ def _dims(call: Call, indices: tuple[int, ...], dtype: str | None) -> tuple[Any,
 
 
 def dequantized(xp: Any, x: Any, scale: Any, zero_point: Any, axis: int = -1) -> Any:
-    """The numbers that a quantized tensor stands for, in float32; parameters of one dimension lie along ``axis``."""
+    """A quantized tensor dequantized to float32; parameters of one dimension are along ``axis``."""
     zeros = xp.zeros((), dtype=namespace_dtype(xp, "uint8")) if zero_point is None else zero_point
     return apply(xp, _DEQUANTIZE, x, cast(xp, scale, "float32"), zeros, axis=axis)
 
 
 def quantized(xp: Any, x: Any, scale: Any, zero_point: Any, dtype: str, axis: int = -1) -> Any:
-    """``x`` of float32 in steps of ``scale``, as ``dtype``; parameters of one dimension lie along ``axis``."""
+    """``x``, of float32, quantized to ``dtype``; parameters of one dimension are along ``axis``."""
     zeros = xp.zeros((), dtype=namespace_dtype(xp, dtype)) if zero_point is None else zero_point
     return apply(xp, _QUANTIZE, x, cast(xp, scale, "float32"), zeros, axis=axis, out_dtype=dtype)
 
@@ -79,7 +79,7 @@ qlinear_add = contributed("QLinearAdd", _pair_type)(_between(lambda xp, a, b: a 
 qlinear_mul = contributed("QLinearMul", _pair_type)(_between(lambda xp, a, b: a * b))
 
 
-# --- from and to floating numbers
+# --- conversion from and to floats
 
 
 def _quantize_type(call: Call) -> Type:
@@ -89,7 +89,7 @@ def _quantize_type(call: Call) -> Type:
 
 @contributed("QuantizeLinear", _quantize_type)
 def quantize_linear(xp: Any, x: Any, y_scale: Any, y_zero_point: Any = None, *, axis: int | None = None) -> Any:
-    """ONNX's QuantizeLinear, which ONNX Runtime also has for 16 bits and for opsets before those have it."""
+    """ONNX's QuantizeLinear; ONNX Runtime also has it for 16 bits and for older opsets."""
     dtype = "uint8" if y_zero_point is None else dtype_name(y_zero_point.dtype)
     return quantized(xp, cast(xp, x, "float32"), y_scale, y_zero_point, dtype, -1 if axis is None else axis)
 
@@ -101,7 +101,7 @@ def _dequantize_type(call: Call) -> Type:
 
 @contributed("DequantizeLinear", _dequantize_type, traits=(Trait.STORED,))
 def dequantize_linear(xp: Any, x: Any, x_scale: Any, x_zero_point: Any = None, *, axis: int | None = None) -> Any:
-    """ONNX's DequantizeLinear, the way back from `quantize_linear`."""
+    """ONNX's DequantizeLinear, the inverse of `quantize_linear`."""
     wide = dequantized(xp, x, x_scale, x_zero_point, -1 if axis is None else axis)
     return cast(xp, wide, dtype_name(x_scale.dtype))
 
@@ -110,7 +110,7 @@ def dequantize_linear(xp: Any, x: Any, x_scale: Any, x_zero_point: Any = None, *
 
 
 def _of_one(name: str, infer: TypeRule, **attributes: Any) -> Callable[[Reference], Op]:
-    """Declare ``com.microsoft.<name>`` by its meaning on the numbers that a quantized tensor stands for."""
+    """Declare ``com.microsoft.<name>`` by a function of the dequantized tensor."""
 
     def declare(function: Reference) -> Op:
         def reference(
@@ -138,13 +138,13 @@ def qlinear_sigmoid(xp: Any, x: Any) -> Any:
 
 @_of_one("QLinearLeakyRelu", _like_quantized, alpha=0.01)
 def qlinear_leaky_relu(xp: Any, x: Any, alpha: float) -> Any:
-    """A quantized tensor with what is below zero times ``alpha``."""
+    """A quantized tensor with its negative elements multiplied by ``alpha``."""
     return apply(xp, Op.get("relax.nn.leakyrelu"), x, alpha=alpha)
 
 
 @_of_one("QLinearSoftmax", _like_quantized, opset=REQUIRED, axis=-1)
 def qlinear_softmax(xp: Any, x: Any, opset: int, axis: int) -> Any:
-    """Shares of a quantized tensor along ``axis``; before opset 13, along that axis and all that follow, as one."""
+    """The softmax of a quantized tensor along ``axis``; before opset 13, over that axis and all later axes together."""
     if opset >= 13 or axis % x.ndim == x.ndim - 1:
         return apply(xp, Op.get("relax.nn.softmax"), x, axis=axis)
     axes = tuple(range(axis % x.ndim, x.ndim))
@@ -163,7 +163,7 @@ def _pooled_type(call: Call) -> Type:
 
 @_of_one("QLinearGlobalAveragePool", _pooled_type, channels_last=0)
 def qlinear_global_average_pool(xp: Any, x: Any, channels_last: int) -> Any:
-    """The mean over all axes of space of a quantized tensor; their sizes become 1."""
+    """The mean over all spatial axes of a quantized tensor; their sizes become 1."""
     first = 1 if channels_last else 2
     return xp.mean(x, axis=tuple(range(first, first + x.ndim - 2)), keepdims=True)
 
@@ -177,7 +177,7 @@ def _concat_type(call: Call) -> Type:
 
 @contributed("QLinearConcat", _concat_type)
 def qlinear_concat(xp: Any, y_scale: Any, y_zero_point: Any, *inputs: Any, axis: int) -> Any:
-    """Quantized tensors one after another; each comes with its scale and its zero point."""
+    """Quantized tensors joined along ``axis``; each is given with its scale and its zero point."""
     dtype = dtype_name(y_zero_point.dtype)
     parts = [
         quantized(xp, dequantized(xp, *inputs[first : first + 3]), y_scale, y_zero_point, dtype)
@@ -205,7 +205,7 @@ def qlinear_where(
     z_scale: Any,
     z_zero_point: Any,
 ) -> Any:
-    """``x`` where the condition holds, else ``y``, each in the steps of the result."""
+    """``x`` where the condition is true, else ``y``, both quantized with the result's scale and zero point."""
     dtype = dtype_name(x.dtype)
     left = quantized(xp, dequantized(xp, x, x_scale, x_zero_point), z_scale, z_zero_point, dtype)
     right = quantized(xp, dequantized(xp, y, y_scale, y_zero_point), z_scale, z_zero_point, dtype)
@@ -238,12 +238,12 @@ def qgemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Any:
-    """``alpha * (a @ b) + c`` of quantized matrices; ``c`` is int32, in steps of ``alpha * a_scale * b_scale``.
+    """``alpha * (a @ b) + c`` of quantized matrices; ``c`` is int32, with the scale ``alpha * a_scale * b_scale``.
 
-    Quantized if ``y_scale`` is given, else float32.
+    The result is quantized if ``y_scale`` is given, else float32.
     """
     left = dequantized(xp, a, a_scale, a_zero_point)
-    # A scale for each row of a turned b is one for each column of the product.
+    # A scale for each row of a transposed b is a scale for each column of the product.
     right = dequantized(xp, b, b_scale, b_zero_point, 0 if transB else 1)
     left = xp.permute_dims(left, (1, 0)) if transA else left
     right = xp.permute_dims(right, (1, 0)) if transB else right

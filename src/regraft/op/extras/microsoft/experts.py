@@ -1,4 +1,4 @@
-"""Mixtures of experts: layers of which each token passes through a few, chosen by a router."""
+"""Mixtures of experts: layers in which each token passes through a few experts, chosen by a router."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _type(call: Call) -> Type:
 
 
 def _shares(xp: Any, router: Any, weights: Any, k: int, *, normalize: int) -> Any:
-    """The share of each expert in each token, (experts, tokens, 1): 0 for all but the ``k`` first by ``router``.
+    """The share of each expert in each token, (experts, tokens, 1): 0 except for the top ``k`` experts of ``router``.
 
-    Of two experts that are equal the earlier one is chosen.
+    Of two experts with equal values, the earlier one is chosen.
     """
     experts = router.shape[1]
     own, other = xp.expand_dims(router, axis=2), xp.expand_dims(router, axis=1)
@@ -53,7 +53,7 @@ def _gated(xp: Any, gate: Any, linear: Any, alpha: float, beta: float, limit: fl
 
 
 class _Activation(NamedTuple):
-    """The activation of the experts: its kind, and what `swiglu` takes."""
+    """The activation of the experts: its kind, and the parameters of `swiglu`."""
 
     kind: str
     alpha: float
@@ -87,7 +87,7 @@ def _hidden(xp: Any, first: Any, third: Any, activation: _Activation) -> Any:
 
 
 def _mixed(xp: Any, x: Any, shares: Any, layers: list[tuple[Any, Any]], activation: _Activation) -> Any:
-    """The sum over all experts of what they compute of the tokens ``x`` (..., hidden), times their shares."""
+    """The sum of the results of all experts for the tokens ``x`` (..., hidden), times their shares."""
 
     def product(rows: Any, layer: tuple[Any, Any]) -> Any:
         weights, bias = layer
@@ -122,11 +122,11 @@ def moe(
     swiglu_limit: float | None = None,
     use_sparse_mixer: int = 0,
 ) -> Any:
-    """Each token through the ``k`` experts that the router gives most, summed by the router's shares.
+    """A mixture of experts: the results of the top ``k`` experts for each token, summed with the router's shares.
 
     ``input`` is (tokens, hidden) or (batch, sequence, hidden), ``router_probs`` (tokens, experts) before the softmax.
     The weights are (experts, inner, hidden), (experts, hidden, inner) and again (experts, inner, hidden). The
-    reference computes all experts for all tokens: it costs ``experts / k`` times what a kernel needs.
+    reference computes all experts for all tokens: it costs ``experts / k`` times as much as a kernel.
     """
     if use_sparse_mixer:
         raise ValueError("MoE with use_sparse_mixer has no reference semantics here")
@@ -141,7 +141,7 @@ def moe(
 
 
 def _weights(xp: Any, stored: Any, scales: Any, zeros: Any, bits: int) -> Any:
-    """Weights (experts, rows, columns) that are held in ``bits`` each, with a scale for each row or block of one."""
+    """Weights (experts, rows, columns) from ``stored``, of ``bits`` each, with a scale for each row or block of one."""
     experts, rows, room = stored.shape
     columns = room * (8 // bits)
     blocks = scales.shape[2] if scales.ndim == 3 else 1
@@ -206,11 +206,11 @@ def qmoe(
     use_sparse_mixer: int = 0,
     weights_prepacked: int = -1,
 ) -> Any:
-    """`moe` with weights that are held in bytes: 2, 4 or 8 bits each, with a scale for each row, or block of one.
+    """A `moe` with quantized weights: 2, 4 or 8 bits each, with a scale for each row, or block of a row.
 
-    Without zero points these are ``2 ** (bits - 1)``. ``router_weights`` are the shares, where ``router_probs`` only
-    chooses; the shares that a kernel makes of ``router_probs`` have the sum 1. ``accuracy_level`` lets a runtime round
-    the tokens to int8, which the reference does not.
+    The default zero points are ``2 ** (bits - 1)``. With ``router_weights``, these are the shares, and ``router_probs``
+    only selects the experts. Shares computed from ``router_probs`` are normalized to the sum 1. ``accuracy_level``
+    allows a runtime to round the tokens to int8; the reference does not.
     """
     del accuracy_level, block_size
     parts = [*stored, *[None] * (19 - len(stored))]

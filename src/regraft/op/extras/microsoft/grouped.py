@@ -1,4 +1,4 @@
-"""Attention of decoders whose heads share keys and values, with a cache and rotary embedding inside."""
+"""Grouped-query attention of decoders, whose heads share keys and values, with a cache and rotary embedding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _type(call: Call) -> Type:
     batch, sequence, width = sizes_of(call, 0, 3)
     heads = attrs.num_heads if is_given(call, 1) else attrs.num_heads + 2 * attrs.kv_num_heads
     size = None if width is None else exact_divide(width, heads)
-    present = TensorType(None, query.dtype, 4)  # how long the cache is, the run says
+    present = TensorType(None, query.dtype, 4)  # the length of the cache is only known in a run
     return TupleType((shaped((batch, sequence, product(size, attrs.num_heads)), query.dtype), present, present))
 
 
@@ -64,10 +64,10 @@ def group_query_attention(
     """Causal attention in which ``num_heads // kv_num_heads`` heads share their keys and values.
 
     ``query`` is (batch, sequence, num_heads * size), ``key`` and ``value`` (batch, sequence, kv_num_heads * size), or
-    all three stand in ``query`` side by side. The cache is (batch, kv_num_heads, positions, size), of which row ``b``
-    has ``seqlens_k[b] + 1`` after this step; ``total_sequence_length`` is the greatest of these. ``attention_bias`` is
-    (batch or 1, num_heads or 1, sequence, total_sequence_length). Results: (batch, sequence, num_heads * size), and the
-    cache, with zeros beyond what a row has.
+    all three are concatenated in ``query``. The cache is (batch, kv_num_heads, positions, size); after this step, batch
+    ``b`` uses ``seqlens_k[b] + 1`` positions, and ``total_sequence_length`` is the greatest of these numbers.
+    ``attention_bias`` is (batch or 1, num_heads or 1, sequence, total_sequence_length). Results: (batch, sequence,
+    num_heads * size), and the two caches, with zeros at unused positions.
     """
     del qk_norm_epsilon, kv_cache_bit_width, qk_output
     unknown = [k_scale, v_scale, q_norm_weight, k_norm_weight]
@@ -116,7 +116,7 @@ def _heads(xp: Any, query: Any, key: Any, value: Any, heads: int, shared: int) -
 
 
 def _cached(xp: Any, past: Any, new: Any, before: Any, room: Any) -> Any:
-    """The cache with the new rows behind the ``before`` (batch, 1) rows of each batch, and zeros behind those."""
+    """The cache with the new rows after the ``before`` (batch, 1) rows of each batch, followed by zeros."""
     batch, heads, sequence, size = new.shape
     old = 0 if past is None else past.shape[2]
     both = new if past is None else xp.concat([past, new], axis=2)
@@ -138,7 +138,7 @@ def _repeated(xp: Any, x: Any, count: int) -> Any:
 
 
 def _seen(xp: Any, places: Any, room: Any, causal: int, window: int) -> Any:
-    """The mask of the ``room`` keys that the queries at ``places`` (batch, sequence) see."""
+    """The mask, over ``room`` keys, of the keys that the queries at positions ``places`` (batch, sequence) see."""
     batch, sequence = places.shape
     own = xp.reshape(places, (batch, 1, sequence, 1))
     key = xp.reshape(positions(xp, room, places), (1, 1, 1, room))

@@ -1,4 +1,4 @@
-"""The arithmetic of attention that ONNX Runtime's three operators for it share."""
+"""Common parts of ONNX Runtime's attention operators."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from ...semantics import cast, filled, positions
 
 
 def split_heads(xp: Any, x: Any, heads: int) -> Any:
-    """(batch, sequence, heads * size) as (batch, heads, sequence, size)."""
+    """``x`` (batch, sequence, heads * size) as (batch, heads, sequence, size)."""
     batch, sequence, width = x.shape
     return xp.permute_dims(xp.reshape(x, (batch, sequence, heads, width // heads)), (0, 2, 1, 3))
 
 
 def join_heads(xp: Any, x: Any) -> Any:
-    """(batch, heads, sequence, size) as (batch, sequence, heads * size)."""
+    """``x`` (batch, heads, sequence, size) as (batch, sequence, heads * size)."""
     batch, heads, sequence, size = x.shape
     return xp.reshape(xp.permute_dims(x, (0, 2, 1, 3)), (batch, sequence, heads * size))
 
 
 def row(xp: Any, count: Any, like: Any) -> Any:
-    """0 up to ``count`` as (1, count), on the device of ``like``."""
+    """The numbers from 0 to ``count`` - 1 as (1, count), on the device of ``like``."""
     return xp.expand_dims(positions(xp, count, like), axis=0)
 
 
 def softmax(xp: Any, x: Any) -> Any:
-    """Shares along the last axis."""
+    """The softmax along the last axis."""
     exponentials = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
     return exponentials / xp.sum(exponentials, axis=-1, keepdims=True)
 
 
 def seen_keys(xp: Any, mask: Any, batch: int, queries: Any, keys: Any, past: Any) -> Any:
-    """The keys that a mask shows, as booleans that broadcast to (batch, heads, queries, keys).
+    """The mask of visible keys, as booleans that broadcast to (batch, heads, queries, keys).
 
-    The mask says so by the number of keys of each row (batch,); by the ends and then the starts (2 * batch,); by the
-    number of keys, and offsets that do not matter here (3 * batch + 2,); or by 1 and 0 for (batch, keys),
-    (batch, queries, keys), or for more positions than there are (batch, 1, positions, positions).
+    ``mask`` may hold the number of keys of each row (batch,); the ends and then the starts (2 * batch,); the
+    number of keys, and offsets that are ignored here (3 * batch + 2,); or 1 and 0 for (batch, keys),
+    (batch, queries, keys), or a greater number of positions (batch, 1, positions, positions).
     """
     mask = cast(xp, mask, "int64")
     if mask.ndim == 1:
@@ -64,8 +64,9 @@ def attended(
 ) -> Any:
     """Attention over operands of (batch, heads, sequence, size).
 
-    What ``mask`` hides has ``filter_value`` (-10000) added to its score; ``bias`` is added as it is. With ``past``, the
-    number of keys from before, each query sees no key after its own, but for the last, which sees all.
+    ``filter_value`` (by default -10000) is added to the scores of keys that ``mask`` hides; ``bias`` is added to all
+    scores. If ``past``, the number of earlier keys, is given, each query only sees keys up to its own, except the last
+    query, which sees all.
     """
     batch, _, queries, size = query.shape
     keys = key.shape[2]

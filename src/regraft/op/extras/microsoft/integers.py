@@ -26,15 +26,15 @@ def _float_product_type(call: Call) -> Type:
 
 
 def shifted(xp: Any, x: Any, zero_point: Any) -> Any:
-    """Quantized numbers as int32, their zero point taken off."""
+    """Quantized numbers as int32, with their zero point subtracted."""
     wide = cast(xp, x, "int32")
     return wide if zero_point is None else wide - cast(xp, zero_point, "int32")
 
 
 def dynamically_quantized(xp: Any, x: Any) -> tuple[Any, Any]:
-    """``x`` in 256 steps between its least and greatest element, with the zero point taken off, and the step.
+    """``x`` quantized to 256 steps between its least and greatest element, minus the zero point; and the step.
 
-    As ONNX's DynamicQuantizeLinear: zero is one of the steps.
+    Follows ONNX's DynamicQuantizeLinear: zero is one of the steps.
     """
     zero = xp.zeros_like(xp.min(x))
     low, high = xp.minimum(xp.min(x), zero), xp.maximum(xp.max(x), zero)
@@ -61,7 +61,7 @@ def matmul_integer_to_float(
     b_zero_point: Any = None,
     bias: Any = None,
 ) -> Any:
-    """The product of two quantized operands as float32; ``b_scale`` is one number or one for each column."""
+    """The product of two quantized operands as float32; ``b_scale`` is a scalar or has one element for each column."""
     product = xp.matmul(shifted(xp, a, a_zero_point), shifted(xp, b, b_zero_point))
     return _scaled(xp, product, a_scale * b_scale, bias)
 
@@ -73,6 +73,6 @@ def _dynamic_type(call: Call) -> Type:
 
 @contributed("DynamicQuantizeMatMul", _dynamic_type)
 def dynamic_quantize_matmul(xp: Any, a: Any, b: Any, b_scale: Any, b_zero_point: Any = None, bias: Any = None) -> Any:
-    """``a``, quantized to uint8 by its range, times a quantized ``b``; float32."""
+    """``a``, quantized to uint8 by its range, times a quantized ``b``, as float32."""
     numbers, step = dynamically_quantized(xp, a)
     return _scaled(xp, xp.matmul(numbers, shifted(xp, b, b_zero_point)), step * b_scale, bias)

@@ -1,4 +1,4 @@
-"""Normalizations of a sum, and the first layer of a text encoder, as ONNX Runtime's optimizers write them."""
+"""Normalizations of sums, and the first layer of a text encoder, as ONNX Runtime's optimizers write them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .declaring import contributed, is_given, shaped, sizes_of
 
 
 def _skip_type(call: Call) -> Type:
-    """The normal form, its mean and inverse deviation, and the sum that was normalized."""
+    """The types of the normalized data, the mean, the inverse deviation, and the sum that was normalized."""
     data = require_float(call, 0)
     common_dtype(call, [index for index in range(len(call.args)) if is_given(call, index)])
     _check_skip(call, data, tensor_operand(call, 1))
@@ -22,9 +22,9 @@ def _skip_type(call: Call) -> Type:
 
 
 def _check_skip(call: Call, data: TensorType, skip: TensorType) -> None:
-    """Raise `OpTypeError` for a ``skip`` that ONNX Runtime's kernel does not take: only its batch may be missing or 1.
+    """Raise `OpTypeError` for a ``skip`` that ONNX Runtime's kernel does not take: only its batch may be omitted or 1.
 
-    An ``input`` with fewer rows than ``skip`` would have a sum that is larger than itself.
+    For an ``input`` with fewer rows than ``skip``, the sum would be larger than the input.
     """
     if data.shape is None or skip.shape is None:
         return
@@ -48,7 +48,7 @@ def skip_layer_normalization(
 ) -> Any:
     """Layer norm over the last axis of ``input + skip + bias``; also its mean, inverse deviation, and the sum.
 
-    ``input`` is (batch, sequence, hidden) or (tokens, hidden), and so is ``skip``, whose batch may be 1 or left out.
+    ``input`` is (batch, sequence, hidden) or (tokens, hidden). So is ``skip``, whose batch may be 1 or omitted.
     """
     total = _sum_of(input, skip, bias)
     wide = widened(xp, total)
@@ -64,7 +64,10 @@ def skip_layer_normalization(
 def skip_simplified_layer_normalization(
     xp: Any, input: Any, skip: Any, gamma: Any, bias: Any = None, *, epsilon: float = 1e-12
 ) -> Any:
-    """Root mean square norm over the last axis of ``input + skip + bias``; results as `skip_layer_normalization`."""
+    """Root mean square norm over the last axis of ``input + skip + bias``.
+
+    The results are those of `skip_layer_normalization`, with a mean of 0.
+    """
     total = _sum_of(input, skip, bias)
     wide = widened(xp, total)
     inverse = 1.0 / xp.sqrt(xp.mean(wide * wide, axis=-1, keepdims=True) + epsilon)
@@ -99,7 +102,7 @@ def embed_layer_normalization(
 ) -> Any:
     """Layer norm of the sum of word, position and segment embeddings; also the length of each row of ``mask``.
 
-    ``input_ids`` is (batch, sequence) of int32; without ``position_ids`` positions count from 0. The third result is
+    ``input_ids`` is (batch, sequence) of int32. Without ``position_ids``, positions count from 0. The third result is
     the sum that was normalized.
     """
     del mask_index_type

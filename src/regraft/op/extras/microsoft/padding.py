@@ -1,4 +1,4 @@
-"""Batches of texts of several lengths without their padding, and attention over them."""
+"""Batches of sequences of different lengths without their padding, and attention over them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def _removed_type(call: Call) -> Type:
     require_rank(call, 0, "a tensor of the axes (batch, sequence, hidden)", 3)
     batch, sequence, _ = sizes_of(call, 0, 3)
     counts = shaped((None if batch is None else batch + 1,), "int32")
-    tokens = TensorType(None, data.dtype, 2)  # how many tokens are left, the run says
+    tokens = TensorType(None, data.dtype, 2)  # the number of tokens is only known in a run
     return TupleType((tokens, shaped((batch, sequence), "int32"), counts, TensorType((1,), "int32")))
 
 
 @contributed("RemovePadding", _removed_type)
 def remove_padding(xp: Any, input: Any, sequence_token_count: Any) -> Any:
-    """The tokens of (batch, sequence, hidden) without the padding behind those of each row.
+    """The tokens of (batch, sequence, hidden) without the padding at the end of each row.
 
-    ``sequence_token_count`` (batch,) is the number of tokens of each row. Results: (tokens, hidden); the places of all
-    tokens, and then those of the padding, as (batch, sequence); the number of tokens before each row and in all,
-    (batch + 1,); and the longest row.
+    ``sequence_token_count`` (batch,) is the number of tokens of each row. Results: (tokens, hidden); the positions of
+    all tokens, followed by those of the padding, as (batch, sequence); the number of tokens before each row and in
+    total, (batch + 1,); and the length of the longest row.
     """
     batch, sequence, hidden = input.shape
     counts = xp.reshape(sequence_token_count, (batch, 1))
@@ -46,7 +46,7 @@ def _restored_type(call: Call) -> Type:
 
 
 def restored(xp: Any, tokens: Any, token_offset: Any) -> Any:
-    """Tokens (tokens, hidden) at their places among the padding, as (batch, sequence, hidden)."""
+    """Tokens (tokens, hidden) put at their positions, with zeros for the padding, as (batch, sequence, hidden)."""
     batch, sequence = token_offset.shape
     count, hidden = tokens.shape
     number = xp.argsort(xp.reshape(token_offset, (-1,)), stable=True)
@@ -57,12 +57,12 @@ def restored(xp: Any, tokens: Any, token_offset: Any) -> Any:
 
 @contributed("RestorePadding", _restored_type)
 def restore_padding(xp: Any, input: Any, token_offset: Any) -> Any:
-    """The inverse of `remove_padding`: zeros where the padding was."""
+    """The inverse of `remove_padding`, with zeros for the padding."""
     return restored(xp, input, token_offset)
 
 
 def _seen(xp: Any, offsets: Any, lengths: Any) -> Any:
-    """1 for the keys of each row that are tokens, (batch, sequence)."""
+    """The mask of the keys of each row that are tokens, 1 or 0, as (batch, sequence)."""
     batch, sequence = offsets.shape
     counts = xp.reshape(lengths[1:] - lengths[:batch], (batch, 1))
     return cast(xp, row(xp, sequence, offsets) < cast(xp, counts, "int64"), "int32")
@@ -133,7 +133,7 @@ def packed_multi_head_attention(
     num_heads: int,
     scale: float | None = None,
 ) -> Any:
-    """`packed_attention` of queries, keys and values (tokens, width), or of (tokens, heads, 3, size) as the query."""
+    """The `packed_attention` of queries, keys and values (tokens, width), or of a query (tokens, heads, 3, size)."""
     parts: list[Any] = [query, key, value]
     if query.ndim == 4:
         tokens, heads, _, size = query.shape

@@ -1,4 +1,4 @@
-"""Matrix products with a factor, transpositions or an activation inside, and with weights of a few bits."""
+"""Matrix products with a fused factor, transposition or activation, and with weights of a few bits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .windows import activated
 
 
 def _order(rank: int, transposed: int, batch: int) -> list[int]:
-    """The axes of an operand as a matrix product takes them; with ``batch``, the first axis stands with the last."""
+    """The permutation of an operand for a matrix product; with ``batch``, the rows are on the first axis."""
     axes = list(range(rank))
     if batch and rank > 2:
         axes = [*axes[1:-1], 0, axes[-1]]
@@ -61,16 +61,16 @@ def fused_matmul(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Any:
-    """``alpha * (a @ b)``, each operand with its last two axes swapped first if its ``trans`` says so.
+    """``alpha * (a @ b)``; an operand's last two axes are swapped first if its ``trans`` attribute is 1.
 
-    With ``transBatch`` the rows of the matrices stand on the first axis.
+    With ``transBatch``, the rows of the matrices are on the first axis.
     """
     return _product(xp, a, b, alpha, (_order(a.ndim, transA, transBatchA), _order(b.ndim, transB, transBatchB)))
 
 
 @contributed("TransposeMatMul", _fused_type)
 def transpose_matmul(xp: Any, a: Any, b: Any, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -> Any:
-    """`fused_matmul` under its older name."""
+    """The same as `fused_matmul`, under its older name."""
     return _product(xp, a, b, alpha, (_order(a.ndim, transA, 0), _order(b.ndim, transB, 0)))
 
 
@@ -91,7 +91,7 @@ def fused_matmul_activation(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Any:
-    """`fused_matmul`, and then an activation."""
+    """A `fused_matmul` followed by an activation."""
     del activation_axis, activation_gamma
     found = _product(xp, a, b, alpha, (_order(a.ndim, transA, transBatchA), _order(b.ndim, transB, transBatchB)))
     return activated(xp, found, activation, tuple([x for x in (activation_alpha, activation_beta) if x is not None]))
@@ -125,7 +125,7 @@ def unpacked(xp: Any, packed: Any, bits: int, count: int) -> Any:
     """The first ``count`` numbers of each row of bytes, least significant bits first, as uint8."""
     if bits == 8:
         return packed[..., :count]
-    # A remainder of bytes is a difference of bytes for OpenVINO, which stops at their limits.
+    # OpenVINO computes a remainder of bytes by a difference of bytes, which saturates at their limits.
     wide = cast(xp, packed, "int32")
     parts = [cast(xp, wide // (1 << shift) % (1 << bits), "uint8") for shift in range(0, 8, bits)]
     rows = xp.reshape(xp.stack(parts, axis=-1), (*packed.shape[:-1], packed.shape[-1] * len(parts)))
@@ -135,7 +135,7 @@ def unpacked(xp: Any, packed: Any, bits: int, count: int) -> Any:
 def dequantized_blocks(
     xp: Any, b: Any, scales: Any, zero_points: Any, g_idx: Any, *, N: int, K: int, bits: int, block_size: int
 ) -> Any:
-    """The weights of `matmul_nbits` as (N, K) of the dtype that products are summed in."""
+    """The dequantized weights of `matmul_nbits`, (N, K), in the dtype in which products are summed."""
     blocks = -(-K // block_size)
     weights = widened_bytes(xp, unpacked(xp, xp.reshape(b, (N, blocks, -1)), bits, block_size), scales)
     factors = widened(xp, xp.reshape(scales, (N, blocks, 1)))
@@ -154,7 +154,7 @@ def dequantized_blocks(
 
 
 def widened_bytes(xp: Any, x: Any, like: Any) -> Any:
-    """Bytes as numbers of the dtype that sums over ``like`` are kept in."""
+    """``x`` cast to the dtype for sums over ``like``."""
     return cast(xp, x, dtype_name(widened(xp, like).dtype))
 
 
@@ -175,11 +175,12 @@ def matmul_nbits(
     bits: int = 4,
     weight_prepacked: int = 0,
 ) -> Any:
-    """``a @ weights.T + bias`` for weights (N, K) that are held in blocks of a few bits with a scale each.
+    """``a @ weights.T + bias`` for weights (N, K) that are stored in blocks of a few bits with a scale each.
 
-    ``b`` is (N, blocks, bytes) of uint8, ``scales`` (N, blocks) or flat; ``zero_points`` are packed as the weights are
-    or of the dtype of ``a``, and 2 ** (bits - 1) if left out; ``g_idx`` (K,) says the block of each column where it is
-    not its place. ``accuracy_level`` lets a runtime round ``a`` to int8, which the reference does not.
+    ``b`` is (N, blocks, bytes) of uint8, ``scales`` (N, blocks) or flat. ``zero_points`` are packed like the weights,
+    or of the dtype of ``a``; by default they are 2 ** (bits - 1). ``g_idx`` (K,) gives the block of each column; by
+    default it follows from the column's index. ``accuracy_level`` allows a runtime to round ``a`` to int8; the
+    reference does not.
     """
     del accuracy_level
     if weight_prepacked:

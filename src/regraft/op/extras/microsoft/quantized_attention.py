@@ -39,9 +39,9 @@ def qattention(
     past_present_share_buffer: int = 0,
     **how: Any,
 ) -> Any:
-    """`attention` of ``input @ weight + bias`` for an input and weights in bytes.
+    """The `attention` of ``input @ weight + bias`` for an input and weights of 8 bits.
 
-    The scale of the weights, and their zero point, are one number, or one for each column.
+    The scale and the zero point of the weights are scalars, or have one element for each column.
     """
     if do_rotary or past_present_share_buffer:
         raise ValueError("QAttention with do_rotary or past_present_share_buffer has no reference semantics here")
@@ -81,7 +81,7 @@ def _embed_type(call: Call) -> Type:
     ),
 )
 def qembed_layer_normalization(xp: Any, *operands: Any, epsilon: float = 1e-12) -> Any:
-    """`embed_layer_normalization` of tables and factors in bytes, each with its scale and its zero point."""
+    """The `embed_layer_normalization` of 8-bit tables and factors, each with its scale and its zero point."""
     ids, segments, word, position, segment, gamma, beta, mask, *parameters = operands
     tables = zip((word, position, segment, gamma, beta), parameters[:5], parameters[5:], strict=True)
     wide = [None if table is None else _numbers(xp, table, scale, point) for table, scale, point in tables]
@@ -90,5 +90,5 @@ def qembed_layer_normalization(xp: Any, *operands: Any, epsilon: float = 1e-12) 
 
 
 def _numbers(xp: Any, codes: Any, scale: Any, zero_point: Any) -> Any:
-    """The numbers of ``codes``, in the dtype of ``scale``: `dequantized` gives float32, and gradients need float64."""
+    """``codes`` dequantized in the dtype of ``scale``; `dequantized` returns float32, but gradients need float64."""
     return cast(xp, shifted(xp, codes, zero_point), dtype_name(scale.dtype)) * scale

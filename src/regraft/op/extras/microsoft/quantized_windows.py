@@ -1,4 +1,4 @@
-"""Convolution and pooling of quantized tensors, with the channels first or last."""
+"""Convolution and pooling of quantized tensors, with channels first or last."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ POOL: Final[dict[str, Any]] = {
     "pads": None,
     "strides": None,
 }
-"""The attributes of all pooling in ONNX."""
+"""The attributes that all pooling operators have in ONNX, with their defaults."""
 
 
 def _window_type(call: Call, channels_last: Any, function: Any, *others: Expr, **arguments: Any) -> Type:
-    """The type of ``function`` of operand 0 in float32, with the channels brought first and back."""
+    """The type of ``function`` of operand 0 in float32; with ``channels_last``, it is permuted to channels first."""
     data = astype(call.args[0], "float32")
     rank = tensor_operand(call, 0).ndim
     found = function(permute_dims(data, to_first(rank)) if channels_last else data, *others, **arguments)
@@ -46,7 +46,7 @@ def _in(dtype: str | None, ty: Type) -> Type:
 
 
 def _sizes(call: Call, index: int, channels_last: Any = 0) -> tuple[Any, ...] | None:
-    """The sizes of an operand, the channels first; None where they are not known."""
+    """The sizes of an operand, with channels first; None if they are not known."""
     ty = quantized_operand(call, index)
     if ty.ndim >= 0 and ty.ndim - 2 not in CONVOLUTIONS:
         raise wrong_operand(call, index, "a tensor of 3 to 5 axes: batch, channels, and those of space")
@@ -82,10 +82,10 @@ def qlinear_conv(
     channels_last: int = 0,
     **window: Any,
 ) -> Any:
-    """A convolution of quantized tensors; ``b`` is int32, in steps of ``x_scale * w_scale``.
+    """A convolution of quantized tensors; ``b`` is int32, with the scale ``x_scale * w_scale``.
 
     ``x`` is (batch, channels, *space), or (batch, *space, channels) if ``channels_last``; ``w`` is (channels, channels
-    of a group, *window). Its scale and zero point are one number, or one for each channel of the result.
+    of a group, *window). Its scale and zero point are scalars, or have one element for each channel of the result.
     """
     rank = x.ndim
     data, kernel = dequantized(xp, x, x_scale, x_zero_point), dequantized(xp, w, w_scale, w_zero_point, 0)
@@ -100,7 +100,7 @@ def qlinear_conv(
 
 
 def pool_arguments(attrs: Any, data: tuple[Any, ...]) -> dict[str, Any]:
-    """The form of `window_arguments` that pooling takes."""
+    """The arguments of a pooling, as `window_arguments` returns those of a convolution."""
     size = tuple(attrs["kernel_shape"])
     given = window_arguments({**WINDOW, **attrs}, len(data), data, (0, 0, *size))
     del given["groups"]
@@ -129,7 +129,7 @@ def qlinear_average_pool(
     count_include_pad: int = 0,
     **window: Any,
 ) -> Any:
-    """The mean over windows of a quantized tensor, whose axes are those of `qlinear_conv`."""
+    """The mean over windows of a quantized tensor, with the axes of `qlinear_conv`."""
     rank = x.ndim
     data = dequantized(xp, x, x_scale, x_zero_point)
     data = xp.permute_dims(data, to_first(rank)) if channels_last else data
@@ -148,7 +148,7 @@ def _greatest_type(call: Call) -> Type:
 
 @contributed("NhwcMaxPool", _greatest_type, shared=POOL)
 def nhwc_max_pool(xp: Any, x: Any, *, dilations: tuple[int, ...] | None = None, **window: Any) -> Any:
-    """The greatest element in windows of a quantized tensor of the axes (batch, *space, channels)."""
+    """The maximum over windows of a quantized tensor with the axes (batch, *space, channels)."""
     rank = x.ndim
     data = xp.permute_dims(cast(xp, x, "float32"), to_first(rank))
     arguments = pool_arguments({**window, "dilations": dilations}, data.shape)

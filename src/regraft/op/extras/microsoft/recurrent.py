@@ -1,4 +1,4 @@
-"""The layer of long short-term memory that ONNX Runtime's quantizer writes: weights in bytes, states in float32."""
+"""The LSTM layer that ONNX Runtime's quantizer writes: weights of 8 bits, states in float32."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _type(call: Call) -> Type:
 
 
 class _Weights:
-    """The quantized weights of one way through the sequence."""
+    """The quantized weights of one direction."""
 
     def __init__(self, xp: Any, weight: Any, scale: Any, zero_point: Any, way: int) -> None:
         self.xp = xp
@@ -65,11 +65,11 @@ def dynamic_quantize_lstm(
     hidden_size: int | None = None,
     input_forget: int = 0,
 ) -> Any:
-    """ONNX's LSTM with weights in bytes; the sequence, and the hidden state of each step, are quantized by their range.
+    """ONNX's LSTM with weights of 8 bits; the sequence and the hidden state of each step are quantized by their range.
 
-    ``x`` is (steps, batch, size), ``w`` (ways, size, 4 * hidden), ``r`` (ways, hidden, 4 * hidden); their scales and
-    zero points are one for each way, or also for each column. Results: all hidden states (steps, ways, batch, hidden),
-    and the last hidden and cell states (ways, batch, hidden).
+    ``x`` is (steps, batch, size), ``w`` (ways, size, 4 * hidden), ``r`` (ways, hidden, 4 * hidden), with a way for each
+    direction. Scales and zero points are given for each way, or for each way and column. Results: all hidden states
+    (steps, ways, batch, hidden), and the last hidden and cell states (ways, batch, hidden).
     """
     del hidden_size
     if activation_alpha or activation_beta:
@@ -106,7 +106,7 @@ def dynamic_quantize_lstm(
 
 
 def _turned(xp: Any, x: Any, lengths: Any) -> Any:
-    """Sequences along the first axis from their ends, each as long as its length says."""
+    """Sequences along the first axis reversed, each within its length."""
     if lengths is None:
         return xp.flip(x, axis=0)
     steps = xp.expand_dims(positions(xp, x.shape[0], lengths), axis=1)

@@ -1,4 +1,4 @@
-"""Rotary position embedding as ONNX Runtime has it, by tables of cosines and sines."""
+"""ONNX Runtime's rotary position embedding, with tables of cosines and sines."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .declaring import contributed
 
 
 def turned(xp: Any, x: Any, cosine: Any, sine: Any, interleaved: int) -> Any:
-    """``x``, (batch, heads, sequence, size) in any order of the first three, with its first pairs of elements turned.
+    """``x`` with its first pairs of elements rotated; (batch, heads, sequence, size), the first three in any order.
 
-    ``cosine`` and ``sine`` have the pairs on the last axis and 1 for the heads. A pair stands side by side if
-    ``interleaved``, else one half away; what is beyond the pairs stays.
+    ``cosine`` and ``sine`` have the pairs on the last axis and size 1 for the heads. The elements of a pair are
+    adjacent if ``interleaved``, else one half of the rotated elements apart. Elements after the pairs stay unchanged.
     """
     half = cosine.shape[-1]
     width, size = 2 * half, x.shape[-1]
@@ -34,15 +34,15 @@ def turned(xp: Any, x: Any, cosine: Any, sine: Any, interleaved: int) -> Any:
 
 
 def at_positions(xp: Any, table: Any, positions: Any) -> Any:
-    """The rows of a table at positions of (batch, sequence), as (batch, 1, sequence, pairs)."""
+    """The rows of a table at ``positions`` (batch, sequence), as (batch, 1, sequence, pairs)."""
     rows = xp.take(table, xp.reshape(positions, (-1,)), axis=0)
     return xp.reshape(rows, (positions.shape[0], 1, positions.shape[1], table.shape[-1]))
 
 
 def mixed_positions(xp: Any, table: Any, positions: Any, section: tuple[int, ...], layout: int) -> Any:
-    """The rows of a table at three positions for each token (3, batch, sequence), each of them for its share of pairs.
+    """The rows of a table at three positions for each token (3, batch, sequence), each used for a part of the pairs.
 
-    ``section`` is how many pairs each has: side by side, or, with the layout 1, every third pair.
+    ``section`` is the number of pairs for each position: consecutive pairs, or, with the layout 1, every third pair.
     """
     rows = [at_positions(xp, table, positions[part, ...]) for part in range(3)]
     if layout == 0:
@@ -69,15 +69,15 @@ _ROTARY: Final[dict[str, Any]] = {
     "rotary_embedding_dim": 0,
     "scale": 1.0,
 }
-"""The attributes of both operators. The caches say how many pairs are turned, and CPUs do not scale."""
+"""The attributes of both operators. The caches determine the number of rotated pairs; CPU kernels ignore the scale."""
 
 
 @contributed("RotaryEmbedding", _type, shared=_ROTARY)
 def rotary_embedding(xp: Any, input: Any, position_ids: Any, cos_cache: Any, sin_cache: Any, **how: Any) -> Any:
-    """Each head's pairs of elements turned by the angles of their position.
+    """``input`` with each head's pairs of elements rotated by the angles of their position.
 
     ``input`` is (batch, sequence, heads * size) or (batch, heads, sequence, size), the caches (positions, pairs).
-    ``position_ids`` is (batch, sequence), or (1,): the first position, from which the others count on.
+    ``position_ids`` is (batch, sequence), or (1,): the first position; the others follow it.
     """
     x = _by_head(xp, input, how["num_heads"], cos_cache)
     batch, _, sequence, _ = x.shape
@@ -90,7 +90,7 @@ def rotary_embedding(xp: Any, input: Any, position_ids: Any, cos_cache: Any, sin
 
 
 def _by_head(xp: Any, x: Any, heads: int, table: Any) -> Any:
-    """``x`` as (batch, heads, sequence, size); the size is twice the table's pairs, where ``heads`` is 0."""
+    """``x`` as (batch, heads, sequence, size); if ``heads`` is 0, the size is twice the pairs in ``table``."""
     if x.ndim == 4:
         return x
     batch, sequence, width = x.shape
@@ -114,9 +114,9 @@ def multimodal_rotary_embedding(
     mrope_section: tuple[int, ...],
     **how: Any,
 ) -> Any:
-    """`rotary_embedding` by three positions of each token, (3, batch, sequence): in time, in height, in width.
+    """A `rotary_embedding` with three positions for each token, (3, batch, sequence): in time, in height, in width.
 
-    ``mrope_section`` is how many pairs each of them turns: side by side, or, with ``mrope_layout`` 1, every third.
+    ``mrope_section`` is the number of pairs for each: consecutive pairs, or, with ``mrope_layout`` 1, every third pair.
     """
     x = _by_head(xp, input, how["num_heads"], cos_cache)
     cosine, sine = (

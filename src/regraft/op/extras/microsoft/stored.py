@@ -1,4 +1,4 @@
-"""Weights that are stored in a few bits, and rows or products of them in floating numbers."""
+"""Weights that are stored in a few bits: gathering slices of them, and products with them, as floats."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ def gather_block_quantized(
     gather_axis: int = 0,
     quantize_axis: int = 1,
 ) -> Any:
-    """Slices by number of a tensor that is held in blocks of a few bits, with a scale for each block of an axis.
+    """Slices at ``indices`` of a tensor that is stored in a few bits, with a scale for each block of an axis.
 
     ``data`` is int4, uint4, or uint8 with ``8 // bits`` numbers in each byte of the last axis. ``zero_points`` are
-    stored as ``data`` is; without them they are 0, or ``2 ** (bits - 1)`` for uint8. The result is as ``scales``.
+    stored like ``data``; by default they are 0, or ``2 ** (bits - 1)`` for uint8. The result has the dtype of
+    ``scales``.
     """
     rank, packed = data.ndim, dtype_name(data.dtype) == "uint8"
     parts: list[Any] = [data, scales, zero_points]
@@ -74,7 +75,7 @@ def gather_block_quantized(
 
 
 def _rows(xp: Any, x: Any, indices: Any, axis: int) -> Any:
-    """``x`` at indices of any shape, whose axes stand where ``axis`` stood."""
+    """``x`` at ``indices`` of any shape, whose axes replace ``axis``."""
     flat = xp.take(x, xp.reshape(indices, (-1,)), axis=axis)
     return xp.reshape(flat, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
@@ -83,10 +84,10 @@ def _spread(xp: Any, x: Any, bits: int) -> Any:
     return None if x is None else unpacked(xp, x, bits, x.shape[-1] * (8 // bits))
 
 
-# --- weights of four bits that stand for numbers of a table
+# --- weights of four bits that are indices into a table
 
 _FLOAT4: Final = (0.0, 0.0052083333, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
-"""Zero, and seven numbers of three bits each, as bitsandbytes has them; the highest bit is the sign."""
+"""The eight non-negative numbers of bitsandbytes' 4-bit float, by their three low bits; the highest bit is the sign."""
 
 _NORMAL4: Final = (
     -1.0,
@@ -106,7 +107,7 @@ _NORMAL4: Final = (
     0.7229568362236023,
     1.0,
 )
-"""The middles of sixteen equal shares of a normal distribution, scaled to 1 (Dettmers et al., QLoRA, 2023)."""
+"""The middles of sixteen equal quantiles of a normal distribution, scaled to 1 (Dettmers et al., QLoRA, 2023)."""
 
 
 def _bnb_type(call: Call) -> Type:
@@ -132,10 +133,10 @@ def matmul_bnb4(
     training_mode: int = 0,
     transB: int = 1,
 ) -> Any:
-    """``a @ weights.T`` for weights (N, K) of four bits each: a place in a table of 16, times the scale of its block.
+    """``a @ weights.T`` for weights (N, K) of four bits each: an index into a table of 16, times the block's scale.
 
-    ``b`` is flat, two weights in a byte, the first in its upper half; ``absmax`` has a scale for each ``block_size``
-    weights in a row. Without ``transB`` it is ``a @ weights``.
+    ``b`` is flat, two weights in a byte, the first in its upper half. ``absmax`` has a scale for each ``block_size``
+    consecutive weights. Without ``transB``, the result is ``a @ weights``.
     """
     del training_mode
     table = _NORMAL4 if quant_type else (*_FLOAT4, *[-number for number in _FLOAT4])

@@ -1,4 +1,4 @@
-"""Gates and norms of the decoders of 2025 and 2026, which ONNX Runtime has one operator each for."""
+"""Gates and norms of the decoders of 2025 and 2026, for each of which ONNX Runtime has an operator."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .declaring import contributed, is_given, shaped, sizes_of
 
 
 def _normal(xp: Any, x: Any, epsilon: float) -> Any:
-    """``x`` over its root mean square along the last axis."""
+    """``x`` divided by its root mean square along the last axis."""
     return x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + epsilon)
 
 
 def _branches(xp: Any, x: Any, count: int) -> Any:
-    """(..., count * size) as (..., count, size), and (..., count, size), said by a count of 0, as it is."""
+    """``x`` (..., count * size) reshaped to (..., count, size); unchanged if ``count`` is 0."""
     return xp.reshape(x, (*x.shape[:-1], count, x.shape[-1] // count)) if count else x
 
 
 @contributed("GatedRMSNorm", same_float_type)
 def gated_rms_norm(xp: Any, x: Any, scale: Any, gate: Any, *, activation: str = "silu", epsilon: float = 1e-5) -> Any:
-    """Root mean square norm of each run of ``scale``'s size along the last axis, times an activation of ``gate``."""
+    """Root mean square norm of each group of ``scale``'s size on the last axis, times the activation of ``gate``."""
     size = scale.shape[0]
     rows = _normal(xp, xp.reshape(widened(xp, x), (*x.shape[:-1], -1, size)), epsilon) * widened(xp, scale)
     wide = widened(xp, gate)
@@ -53,7 +53,7 @@ def gated_add(xp: Any, x: Any, y: Any, gate: Any) -> Any:
 
 @contributed("ScaledSiLU", same_float_type)
 def scaled_silu(xp: Any, x: Any, scale: Any = None, *, alpha: float = 1.0) -> Any:
-    """``z * sigmoid(z)`` of ``z = scale * x``, or ``alpha * x`` without a scale."""
+    """``z * sigmoid(z)`` for ``z = scale * x``, or ``z = alpha * x`` without a scale."""
     name = dtype_name(x.dtype)
     wide = widened(xp, x) * (alpha if scale is None else widened(xp, xp.reshape(scale, ())))
     turned = cast(xp, wide, name)
@@ -61,7 +61,7 @@ def scaled_silu(xp: Any, x: Any, scale: Any = None, *, alpha: float = 1.0) -> An
 
 
 def _weights(xp: Any, weights: Any, streams: Any) -> Any:
-    """Weights of (..., branches), (..., branches, 1 or size) or (..., branches * size), to multiply ``streams``."""
+    """``weights`` (..., branches), (..., branches, 1 or size) or (..., branches * size), to multiply ``streams``."""
     wide = widened(xp, weights)
     if wide.ndim == streams.ndim:
         return wide
@@ -83,7 +83,7 @@ def _pre_mix_type(call: Call) -> Type:
 def hyper_connection_pre_mix(
     xp: Any, streams: Any, pre_mix: Any, *, num_branches: int = 0, reduction_scale: float = 1.0
 ) -> Any:
-    """The sum of the branches of (..., branches, size), or (..., branches * size), each by its weight."""
+    """The weighted sum of the branches of (..., branches, size), or (..., branches * size)."""
     rows = _branches(xp, widened(xp, streams), num_branches)
     found = xp.sum(rows * _weights(xp, pre_mix, rows), axis=-2) * reduction_scale
     return cast(xp, found, dtype_name(streams.dtype))
@@ -93,7 +93,7 @@ def hyper_connection_pre_mix(
 def hyper_connection_post_mix(
     xp: Any, streams: Any, block_output: Any, post_mix: Any, stream_mix: Any = None, *, num_branches: int = 0
 ) -> Any:
-    """The branches mixed by ``stream_mix`` (..., from, to), plus ``block_output`` in each by its weight."""
+    """The branches mixed by ``stream_mix`` (..., from, to), plus ``block_output`` times the weight of each branch."""
     rows = _branches(xp, widened(xp, streams), num_branches)
     added = xp.expand_dims(widened(xp, block_output), axis=-2) * _weights(xp, post_mix, rows)
     if stream_mix is not None:
@@ -118,10 +118,10 @@ def engram_gate(
     *,
     epsilon: float = 1e-5,
 ) -> Any:
-    """``value`` times a gate of how alike normalized keys and queries (batch, sequence, copies, hidden) are.
+    """``value`` times a gate, computed from the similarity of normalized keys and queries.
 
-    ``value`` is (batch, sequence, hidden), the scales (copies, hidden). The second result is the first one's root mean
-    square norm; without ``conv_norm_scale`` it is the first one.
+    Keys and queries are (batch, sequence, copies, hidden), ``value`` is (batch, sequence, hidden), the scales (copies,
+    hidden). The second result is the root mean square norm of the first; without ``conv_norm_scale`` it is the first.
     """
     parts = ((key, key_norm_scale), (query, query_norm_scale))
     left, right = (_normal(xp, widened(xp, x), epsilon) * widened(xp, scale) for x, scale in parts)
@@ -136,7 +136,7 @@ def engram_gate(
 
 @contributed("LinearAttentionGate", _pair_type)
 def linear_attention_gate(xp: Any, a: Any, dt_bias: Any, decay_scale: Any, b: Any = None) -> Any:
-    """``decay_scale * softplus(a + dt_bias)``, and ``sigmoid(b)``; without ``b`` the second is zeros."""
+    """``decay_scale * softplus(a + dt_bias)``, and ``sigmoid(b)``; without ``b`` the second result is zeros."""
     name = dtype_name(a.dtype)
     total = widened(xp, a) + dt_bias
     decay = xp.logaddexp(total, xp.zeros_like(total)) * decay_scale
@@ -170,10 +170,10 @@ def causal_conv_with_state(
     ndim: int = 1,
     state_window: int = 0,
 ) -> Any:
-    """Each channel of (batch, channels, length) by its own window (channels, 1, taps) over the places up to each.
+    """The causal depthwise convolution of (batch, channels, length) with ``weight`` (channels, 1, taps).
 
-    ``past_state`` (batch, channels, places) is what stood before the first place; the second result is what will
-    stand before the next.
+    ``past_state`` (batch, channels, positions) holds the elements before the first position. The second result holds
+    the elements before the next input.
     """
     if ndim != 1 or channels_last or state_window:
         raise ValueError(

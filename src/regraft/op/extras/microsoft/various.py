@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime that stand beside one of ONNX, or were there before it."""
+"""Operators of ONNX Runtime that are variants or predecessors of ONNX operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _distance_type(call: Call) -> Type:
 
 @contributed("CDist", _distance_type)
 def cdist(xp: Any, a: Any, b: Any, *, metric: str = "sqeuclidean") -> Any:
-    """The distance of each row of ``a`` from each row of ``b``, or its square."""
+    """The Euclidean distance of each row of ``a`` from each row of ``b``, or its square."""
     difference = xp.expand_dims(a, axis=1) - xp.expand_dims(b, axis=0)
     squares = xp.sum(difference * difference, axis=-1)
     return squares if metric == "sqeuclidean" else xp.sqrt(squares)
@@ -47,7 +47,7 @@ def _unfolded_type(call: Call) -> Type:
 
 @contributed("UnfoldTensor", _unfolded_type)
 def unfold_tensor(xp: Any, input: Any, *, dim: int = -1, size: int, step: int = 1) -> Any:
-    """All runs of ``size`` elements along an axis, ``step`` apart; their elements are on a new last axis."""
+    """The windows of ``size`` elements along an axis, ``step`` apart; their elements are on a new last axis."""
     axis = dim % input.ndim
     count = (input.shape[axis] - size) // step + 1
     front = (slice(None),) * axis
@@ -75,13 +75,13 @@ def _complex_product(xp: Any, a: Any, b: Any, sign: float) -> Any:
 
 @contributed("ComplexMul", _pairs_type)
 def complex_mul(xp: Any, a: Any, b: Any) -> Any:
-    """The product of complex numbers whose parts stand on the last axis."""
+    """The product of complex numbers whose real and imaginary parts are on the last axis."""
     return _complex_product(xp, a, b, 1.0)
 
 
 @contributed("ComplexMulConj", _pairs_type)
 def complex_mul_conj(xp: Any, a: Any, b: Any) -> Any:
-    """`complex_mul` of ``a`` and the conjugate of ``b``."""
+    """The `complex_mul` of ``a`` and the conjugate of ``b``."""
     return _complex_product(xp, a, b, -1.0)
 
 
@@ -93,7 +93,7 @@ def _integer_product_type(call: Call) -> Type:
 
 @contributed("MatMulInteger16", _integer_product_type)
 def matmul_integer16(xp: Any, a: Any, b: Any) -> Any:
-    """The product of matrices of 16-bit integers, in 32 bits."""
+    """The product of matrices of 16-bit integers, as 32-bit integers."""
     kinds = [dtype_name(x.dtype) for x in (a, b)]
     dtype = "uint32" if kinds == ["uint16", "uint16"] else "int32"
     return meaning_of("relax.matmul", xp, cast(xp, a, dtype), cast(xp, b, dtype))
@@ -101,7 +101,7 @@ def matmul_integer16(xp: Any, a: Any, b: Any) -> Any:
 
 @contributed("MulInteger", lambda call: multiply(astype(call.args[0], "int32"), astype(call.args[2], "int32")).ty)
 def mul_integer(xp: Any, a: Any, a_zero_point: Any | None, b: Any, b_zero_point: Any = None) -> Any:
-    """``(a - a_zero_point) * (b - b_zero_point)`` of bytes, in 32 bits."""
+    """``(a - a_zero_point) * (b - b_zero_point)`` of 8-bit integers, as int32."""
     return shifted(xp, a, a_zero_point) * shifted(xp, b, b_zero_point)
 
 
@@ -118,7 +118,7 @@ def _reduced(call: Call, dtype: str | None) -> Type:
     "ReduceSumInteger", lambda call: _reduced(call, "uint32" if tensor_operand(call, 0).dtype == "uint8" else "int32")
 )
 def reduce_sum_integer(xp: Any, data: Any, *, axes: tuple[int, ...], keepdims: int) -> Any:
-    """The sum of bytes over ``axes``, in 32 bits."""
+    """The sum of 8-bit integers over ``axes``, as 32-bit integers."""
     dtype = "uint32" if dtype_name(data.dtype) == "uint8" else "int32"
     wide = cast(xp, data, dtype)
     return cast(xp, xp.sum(wide, axis=tuple(axes) or None, keepdims=bool(keepdims)), dtype)
@@ -150,7 +150,7 @@ def _verdict_type(call: Call) -> Type:
 
 @contributed("IsAllFinite", _verdict_type)
 def is_all_finite(xp: Any, *input: Any, isinf_only: int = 0, isnan_only: int = 0) -> Any:
-    """True if no element is infinite or no number; with ``isnan_only`` or ``isinf_only`` if none is of that kind."""
+    """True if no element is infinite or NaN; with ``isnan_only`` or ``isinf_only``, only that kind is checked."""
     found: Any = None
     for x in input:
         bad = xp.isnan(x) if isnan_only else xp.isinf(x) if isinf_only else xp.logical_not(xp.isfinite(x))

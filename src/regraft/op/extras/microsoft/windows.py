@@ -1,4 +1,4 @@
-"""Convolutions with an activation inside, or with the channels last, and the product of the same kind."""
+"""Convolutions with a fused activation, or with channels last, and the matrix product with a fused activation."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ WINDOW: Final[dict[str, Any]] = {
     "pads": None,
     "strides": None,
 }
-"""The attributes of a convolution in ONNX."""
+"""The attributes of a convolution in ONNX, with their defaults."""
 
 
 def activated(xp: Any, x: Any, activation: str | None, parameters: tuple[float, ...] | None) -> Any:
-    """``x`` after the activation of that name, as ONNX Runtime fuses it into other operators."""
+    """``x`` after the activation of that name, one of those that ONNX Runtime fuses into other operators."""
     given = list(parameters or ())
     match activation:
         case None | "":
@@ -54,7 +54,10 @@ def activated(xp: Any, x: Any, activation: str | None, parameters: tuple[float, 
 
 
 def window_arguments(call_attrs: Any, rank: int, data: tuple[Any, ...], kernel: tuple[Any, ...]) -> dict[str, Any]:
-    """Strides, padding, dilation and groups as convolutions here take them."""
+    """Strides, padding, dilation and groups as arguments of convolutions, from ONNX's attributes.
+
+    ``data`` and ``kernel`` are the shapes of the operands, with channels first.
+    """
     count = rank - 2
     strides = tuple(call_attrs["strides"] or (1,) * count)
     dilations = tuple(call_attrs["dilations"] or (1,) * count)
@@ -68,17 +71,17 @@ def window_arguments(call_attrs: Any, rank: int, data: tuple[Any, ...], kernel: 
 
 
 def to_first(rank: int) -> tuple[int, ...]:
-    """The axes (batch, *space, channels) in the order (batch, channels, *space)."""
+    """The permutation from (batch, *space, channels) to (batch, channels, *space)."""
     return (0, rank - 1, *range(1, rank - 1))
 
 
 def to_last(rank: int) -> tuple[int, ...]:
-    """The axes (batch, channels, *space) in the order (batch, *space, channels)."""
+    """The permutation from (batch, channels, *space) to (batch, *space, channels)."""
     return (0, *range(2, rank), 1)
 
 
 def _convolution_type(call: Call, data_last: bool = False, weight_last: bool = False) -> Type:
-    """The type of a convolution of operands 0 and 1; ``last`` says of each if its channels are the last axis."""
+    """The type of a convolution of operands 0 and 1; ``_last`` is True for an operand whose channels are last."""
     data, weight = require_float(call, 0), tensor_operand(call, 1)
     rank = data.ndim
     if rank >= 0 and rank - 2 not in CONVOLUTIONS:
@@ -101,7 +104,7 @@ def _convolution_type(call: Call, data_last: bool = False, weight_last: bool = F
 def _convolved(
     xp: Any, x: Any, w: Any, b: Any, attrs: dict[str, Any], data_last: bool = False, weight_last: bool = False
 ) -> Any:
-    """The convolution that `_convolution_type` types, plus ``b`` for each channel."""
+    """The convolution whose type is `_convolution_type`, plus ``b`` for each channel."""
     rank = x.ndim
     data = xp.permute_dims(x, to_first(rank)) if data_last else x
     weight = xp.permute_dims(w, to_first(rank)) if weight_last else w
@@ -117,7 +120,7 @@ _ACTIVATION: Final[dict[str, Any]] = {"activation": None, "activation_params": N
 
 @contributed("FusedConv", _convolution_type, shared=_ACTIVATION | WINDOW)
 def fused_conv(xp: Any, x: Any, w: Any, b: Any = None, z: Any = None, **how: Any) -> Any:
-    """A convolution of (batch, channels, *space), plus ``b`` for each channel, plus ``z``, and then an activation."""
+    """A convolution of (batch, channels, *space), plus ``b`` for each channel, plus ``z``, then an activation."""
     return _with_activation(xp, _convolved(xp, x, w, b, how), z, how)
 
 
@@ -133,7 +136,7 @@ def nhwc_conv(xp: Any, x: Any, w: Any, b: Any = None, **window: Any) -> Any:
 
 @contributed("NhwcFusedConv", partial(_convolution_type, data_last=True), shared=_ACTIVATION | WINDOW)
 def nhwc_fused_conv(xp: Any, x: Any, w: Any, b: Any = None, z: Any = None, **how: Any) -> Any:
-    """`nhwc_conv` with weights (channels, channels of a group, *window), plus ``z``, and then an activation."""
+    """An `nhwc_conv` with weights (channels, channels of a group, *window), plus ``z``, then an activation."""
     return _with_activation(xp, _convolved(xp, x, w, b, how, data_last=True), z, how)
 
 
@@ -160,7 +163,7 @@ def fused_gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Any:
-    """``alpha * (a @ b) + beta * c`` of matrices, and then an activation."""
+    """``alpha * (a @ b) + beta * c`` of matrices, followed by an activation."""
     del activation_gamma
     left, right = (xp.permute_dims(x, (1, 0)) if turned else x for x, turned in ((a, transA), (b, transB)))
     found = meaning_of("relax.matmul", xp, left, right) * alpha
