@@ -1,7 +1,7 @@
-"""Replacements that say what the sides of a branch compute: values that are local to a side come with what makes them.
+"""Replacements that use the sides of a branch: values that are local to a side are written out together with the side.
 
-A rule that matches an `If` sees values of its sides, and names of values that only exist there. Its replacement may
-take a side whole, or mention such a value, and may be a branch itself, over anything that the rule can write.
+A rule that matches an `If` sees values of its sides, and variables that exist only there. Its replacement may contain a
+whole side, or mention such a variable. It may also be a new branch, over any expression that the rule can write.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ Fresh = Callable[[Expr], Var]
 
 
 def with_sides(expr: Expr, matched: Iterable[Expr], fresh: Fresh) -> Expr:
-    """``expr``, a replacement where values of ``matched`` are, over what its place can see; branches in normal form.
+    """``expr``, a replacement for one of the values ``matched``, over variables that are visible at its place.
 
-    Values with effects stay where they are: what mentions one is left as it is. ``fresh`` makes the variables of the
-    sides of new branches. Cost: linear in the branches of ``matched``, where there are any, and in ``expr``.
+    Branches are brought into normal form. Values with effects stay where they are: expressions that mention one are
+    left as they are. ``fresh`` makes the variables for the sides of new branches. Cost: linear in ``expr`` and in the
+    branches of ``matched``, if there are any.
     """
     branches = [value for value in matched if isinstance(value, If)]
     if not branches and not isinstance(expr, If | SeqExpr):
@@ -30,7 +31,7 @@ def with_sides(expr: Expr, matched: Iterable[Expr], fresh: Fresh) -> Expr:
 
 
 def _local_values(branches: Sequence[Expr]) -> Mapping[Var, Expr]:
-    """The values of the sides of ``branches`` that have no effects, those of branches inside of them too."""
+    """The values without effects in the sides of ``branches``, including branches inside them."""
     found: dict[Var, Expr] = {}
     stack = list(branches)
     while stack:
@@ -53,14 +54,16 @@ def _pure_values(side: SeqExpr) -> dict[Var, Expr]:
 
 
 class _Written:
-    """Expressions with local variables written out."""
+    """Writes local variables of expressions out as their values."""
 
     def __init__(self, fresh: Fresh) -> None:
         self._fresh = fresh
 
     def over(self, root: Expr, local: Mapping[Var, Expr]) -> Expr:
-        """``root`` with each variable of ``local`` as its value, and each side of a branch as one; no recursion but
-        for branches in branches."""
+        """``root`` with each variable of ``local`` replaced by its value, and each side of a branch by one expression.
+
+        No recursion, except for branches inside branches.
+        """
         known = dict(local)
         parts: dict[int, list[Expr]] = {}
         done: dict[int, Expr] = {}
@@ -91,7 +94,7 @@ class _Written:
         return list(operands_of(expr))
 
     def _side(self, side: SeqExpr, known: Mapping[Var, Expr]) -> SeqExpr:
-        """A side of a new branch: calls bound to variables of its own; as it is where it has effects."""
+        """A side of a new branch: calls are bound to variables of its own. A side with effects stays as it is."""
         if len(_pure_values(side)) < sum(len(block) for block in side.blocks):
             return side
         bindings: list[VarBinding] = []

@@ -1,6 +1,6 @@
-"""The `match_cast` of a replacement, as a value: while a block is edited, values are expressions, and a cast is none.
+"""The `match_cast` of a replacement as a value: while a block is edited, values are expressions, and a cast is not one.
 
-`cast` makes a call of a function that no program has; writing the block down makes a binding of it again.
+`cast` makes a call of a function that no program contains; writing the block turns the call into a binding again.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _CAST: Final = ExternFunc("relax.match_cast", FuncType.opaque_func(purity=True))
 
 
 def cast(value: Expr, ty: Type) -> Call:
-    """The value whose binding is a `match_cast` of ``value`` to ``ty``."""
+    """A value whose binding is a `match_cast` of ``value`` to ``ty``."""
     return Call(_CAST, [value], ty_args=[ty])
 
 
 def as_precise(value: Expr, ty: Type) -> Expr:
-    """``value``, cast to ``ty`` where its own type leaves open if it is of that type."""
+    """``value``, cast to ``ty`` if its own type leaves open whether it has the type ``ty``."""
     return cast(value, ty) if is_subtype(value.ty, ty) is None else value
 
 
 def is_cast(value: Expr) -> bool:
-    """True for what `cast` makes."""
+    """True for a value made by `cast`."""
     return type(value) is Call and value.op is _CAST
 
 
 def bound_to(var: Var, value: Expr) -> Binding:
-    """The binding of ``var`` to ``value``: a `MatchCast` where that is a cast."""
+    """The binding of ``var`` to ``value``; a `MatchCast` if the value was made by `cast`."""
     if type(value) is Call and value.op is _CAST:
         return MatchCast(var, value.args[0], value.ty_args[0])
     return VarBinding(var, value)

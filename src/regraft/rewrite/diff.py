@@ -1,4 +1,4 @@
-"""The difference of two programs, line by line, as people read them."""
+"""The difference of two programs, line by line, as text for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COLORS: Final = {"-": "color:#b34700", "+": "color:#006d50", "@": "color:#5b647
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The lines of two programs: those that only the first has begin with ``-``, those of the second with ``+``."""
+    """The lines of two programs: lines of the first only begin with ``-``, lines of the second only with ``+``."""
 
     lines: tuple[str, ...]
 
@@ -30,10 +30,10 @@ class Diff:
 
 
 def diff(before: Any, after: Any, context: int = 2) -> Diff:
-    """The difference of two programs, or pieces of them, as they print; empty, and false, where they print the same.
+    """The difference of the printed forms of two programs, or pieces of them; empty, and false, if they are equal.
 
-    ``context`` lines around each change are shown. Names count: a variable under another name is a difference. Cost:
-    that of printing both, and of comparing the lines.
+    ``context`` lines around each change are included. Names count: a variable with another name is a difference. Cost:
+    printing both and comparing the lines.
     """
     for program in (before, after):
         if not hasattr(program, "script"):

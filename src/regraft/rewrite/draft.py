@@ -1,6 +1,6 @@
-"""Edits before they are made: what each variable would stand for, and the values that this would add to the block.
+"""Edits before they are made: the new value of each variable, and the values that would be added to the block.
 
-The block knows nothing of a draft, so one that is refused leaves nothing behind.
+A draft does not change the block, so a rejected draft leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from .session import EditSession, ValueKey
 
 
 class Draft:
-    """The ``edits`` of a block; ``known`` are calls that it binds already, by their identity.
+    """The ``edits`` of a block. ``known`` are calls that the block already binds, by their identity.
 
-    ``flat`` are the edits with leaves for operands, ``values`` what they need beside what is there, operands first.
+    ``flat`` are the edits with leaves as operands; ``values`` are the further values that they need, operands first.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class Draft:
             elif known:
                 self.flat[var] = flatten(_name_known(expr, known), bind)
             else:
-                # One table for values that share expressions, so that these are added once for all.
+                # One table for all edits, so that expressions that they share are added once.
                 self.flat[var] = flatten(expr, bind, done=done)
 
     def _leaf(self, value: Expr, name: str, origins: Origins) -> Expr:
-        """The variable for ``value``: one that holds it already, or a new one."""
+        """The variable for ``value``: one that is already bound to an equal value, or a new one."""
         if type(value) is TupleGetItem and type(value.tuple_value) is Tuple:
             return value.tuple_value.fields[value.index]
         session = self._session
@@ -62,13 +62,13 @@ class Draft:
         return var
 
     def make(self) -> None:
-        """Add the values to the block. They go again where nothing comes to use them."""
+        """Add the values to the block. They are removed again if nothing uses them in the end."""
         for var, value in self.values.items():
             self._session.insert(var, value, self._keys[var])
 
 
 def _name_known(value: Expr, known: Mapping[int, Var]) -> Expr:
-    """``value`` with calls that are bound already replaced by their variables, wherever they stand inside it."""
+    """``value`` with calls inside it that are already bound replaced by their variables."""
 
     def is_known(current: Expr) -> bool:
         return current is not value and id(current) in known

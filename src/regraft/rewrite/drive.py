@@ -1,10 +1,10 @@
 """Applying rules until nothing changes.
 
-One block at a time is opened as an `EditSession`. Rules over one value are driven by a worklist: each value is tried
-once, and again only when an edit changed something its patterns can see (its own value, new values, and users as far
-up as the deepest pattern reaches). Rules over several bindings are tried at each anchor in block order, in sweeps,
-until a sweep changes nothing. Each edit passes the gate (`gate`) first. Rules are found by operator, so a rule whose
-operator does not occur costs nothing.
+Each block is opened as an `EditSession`, one at a time. Rules over one value are driven by a worklist. Each value is
+tried once, and again only if an edit changed something that its patterns can see: its own value, new values, and users
+as far up as the deepest pattern reaches. Rules over several bindings are tried at each anchor in block order, in
+sweeps, until a sweep changes nothing. Each edit passes the gate (`gate`) first. Rules are indexed by operator, so a
+rule whose operator does not occur costs nothing.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _Program = TypeVar("_Program", Function, IRModule)
 
 
 _PACKAGE: Final = str(Path(__file__).parents[1])
-"""The folder of the package, whose files are not those of a rule's author."""
+"""The folder of the package; its files are not written by a rule's author."""
 
 _NOTHING_EDITED: Final[Mapping[Var, Expr | None]] = MappingProxyType({})
 
 
 class Event(NamedTuple):
-    """One decision: a rule rewrote the binding ``var`` (``reason`` is None), or declined it, and why.
+    """One decision: a rule rewrote the binding ``var`` (``reason`` is None), or declined it, with the reason.
 
-    ``unverified`` says why a rewrite could not be checked by value, where that was asked for. ``edit`` is what a
-    rewrite changed, where a journal was asked for: variables with their new values, None for those that went.
+    ``unverified`` says why a rewrite could not be checked by value, if that was requested. ``edit`` is the change of a
+    rewrite, if a journal was requested: variables with their new values, None for removed variables.
     """
 
     rule: str
@@ -66,7 +66,7 @@ class Event(NamedTuple):
 
 
 class RewrittenBlock(NamedTuple):
-    """A rewritten block has been written down: ``dropped`` had no users, ``renames`` are variables with new ones."""
+    """A rewritten block after it was written: ``dropped`` had no users, ``renames`` maps variables to new ones."""
 
     bindings: Sequence[Binding]
     dropped: tuple[Var, ...]
@@ -77,7 +77,7 @@ Listener: TypeAlias = Callable[[Event], None]
 
 
 class Plan:
-    """The rules of one run, found by operator."""
+    """The rules of one run, indexed by operator."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.contexts: list[tuple[Rule, CompiledContext]] = []
@@ -96,7 +96,7 @@ class Plan:
             self.by_op[op] = [entry for entry in self.calls if entry[1].ops is None or op in entry[1].ops]
 
     def for_value(self, value: Expr | None) -> list[tuple[Rule, CompiledPattern]]:
-        """The rules whose root ``value`` may match."""
+        """The rules whose root may match ``value``."""
         if type(value) is Call:
             found = self.by_op.get(value.op)
             return self.any_op if found is None else found
@@ -109,14 +109,15 @@ MOST_DECLINED: Final = 10_000
 
 
 MOST_GIVEN_UP: Final = 8
-"""The number of values in a block at which a rule is given up before it is left out of the rest of the block."""
+"""The number of values in a block at which a rule may be given up before it is skipped in the rest of the block."""
 
 
 class _Declined:
-    """Counts the ways to match that rules decline in one block, and says when to stop asking.
+    """Counts the matches that rules decline in one block, and decides when to stop trying.
 
-    Commuted operands multiply, so a rule that declines may be asked without end. At one value `MOST_DECLINED` ways are
-    tried; a rule that has declined ten times as many, and a hundred for each value, gets a hundred at each value left.
+    Commuted operands multiply the ways to match, so a rule that declines could be tried without end. At one value
+    `MOST_DECLINED` matches are tried. Once a rule has declined ten times as many, plus a hundred for each value of the
+    block, it gets a hundred at each remaining value.
     """
 
     def __init__(self, session: EditSession) -> None:
@@ -125,15 +126,15 @@ class _Declined:
         self._given_up: dict[Rule, int] = {}
 
     def give_up(self, rule: Rule) -> None:
-        """Note that ``rule`` was left alone at one value."""
+        """Record that ``rule`` was given up at one value."""
         self._given_up[rule] = self._given_up.get(rule, 0) + 1
 
     def is_out(self, rule: Rule) -> bool:
-        """True if ``rule`` is left out of the rest of the block."""
+        """True if ``rule`` is skipped in the rest of the block."""
         return bool(self._given_up) and self._given_up.get(rule, 0) >= MOST_GIVEN_UP
 
     def asked(self, rule: Rule, ways: int) -> str | None:
-        """Note that ``rule`` has declined its ``ways``-th way at a value; the reason to stop there, if it is time."""
+        """Record that ``rule`` declined its ``ways``-th match at a value; the reason to stop there, if it is time."""
         so_far = self._by_rule[rule] = self._by_rule.get(rule, 0) + 1
         if ways < (MOST_DECLINED if so_far < self._all else 100):
             return None
@@ -156,13 +157,13 @@ class BlockRun:
         self.bindings = Bindings(session)
         self.remembered: Remembered = {}
         self._below_chains: dict[Var, None] = {}
-        """Values that edits changed or added, while those above them are to be queued: once for all of them."""
+        """Values that edits changed or added. The values above them are queued later, once for all of them."""
         self._declined = _Declined(session)
         if plan.most_users >= 0:
             session.recounted = {}
 
     def run(self) -> bool:
-        """Rewrite until nothing changes; whether anything did."""
+        """Rewrite until nothing changes; True if anything did."""
         plan, session = self.plan, self.session
         if plan.calls:
             for var in session.candidates(None if plan.any_op else plan.by_op):  # pyright: ignore[reportArgumentType]
@@ -202,13 +203,13 @@ class BlockRun:
         return changed
 
     def try_value(self, rule: Rule, form: CompiledPattern, var: Var, value: Expr) -> bool:
-        """Rewrite ``var`` in the first way to match that the rule and the gate accept; whether there was one."""
+        """Rewrite ``var`` by the first match that the rule and the gate accept; True if there is one."""
         return self._tried(self._try_ways, rule, form, var, value)
 
     def _tried(
         self, attempt: Callable[[Rule, Any, Var, Any], bool], rule: Rule, form: object, var: Var, given: object
     ) -> bool:
-        """The result of ``attempt``; False, with a warning, where its search is given up."""
+        """The result of ``attempt``; False, with a warning, if its search is given up."""
         if self._declined.is_out(rule):
             return False
         try:
@@ -242,13 +243,13 @@ class BlockRun:
             if reason is None:
                 self._after_edit((var,))
                 return True
-            # A rule that has what it wants is done: its other ways to match, commuted ones say, would only undo that.
+            # The rule already has what it wants; its other matches, such as commuted ones, would only undo that.
             if reason is UNCHANGED or self._asked_enough(rule, var, ways):
                 return False
         return False
 
     def _asked_enough(self, rule: Rule, var: Var, ways: int) -> bool:
-        """True if ``rule`` has declined so many ways at ``var`` that it is left alone; says so, if it is."""
+        """True if ``rule`` has declined so many matches at ``var`` that it is given up there; this is reported."""
         reason = self._declined.asked(rule, ways)
         if reason is not None:
             self._give_up(rule, var, reason)
@@ -269,7 +270,7 @@ class BlockRun:
         return changed
 
     def try_group(self, rule: Rule, form: CompiledContext, anchor: Var, seen: set[Any]) -> bool:
-        """Rewrite the bindings around ``anchor``, as `try_value` does; ``seen`` holds the groups tried already."""
+        """Rewrite the bindings around ``anchor``, as `try_value` does; ``seen`` holds the groups already tried."""
         return self._tried(self._try_groups, rule, form, anchor, seen)
 
     def _try_groups(self, rule: Rule, form: CompiledContext, anchor: Var, seen: set[Any]) -> bool:
@@ -299,7 +300,7 @@ class BlockRun:
             self.listener(Event(rule.name, var, reason, matched, unverified, edit))
 
     def _after_edit(self, edited: Iterable[Var]) -> None:
-        """Queue what the edit can have changed."""
+        """Queue the values that the edit may affect."""
         session = self.session
         frontier = [*edited, *session.added]
         session.added.clear()
@@ -316,7 +317,7 @@ class BlockRun:
             self._queue_users(frontier)
 
     def _queue_users(self, frontier: list[Var]) -> None:
-        """Queue the values above ``frontier``, as far up as patterns reach: chains of any length, too."""
+        """Queue the values above ``frontier``, as far up as patterns reach, including chains of any length."""
         reached = set(frontier)
         for _ in range(self.plan.depth):
             above: list[Var] = []
@@ -329,7 +330,10 @@ class BlockRun:
             frontier = above
 
     def _forget(self, edited: Iterable[Var]) -> None:
-        """Forget what is remembered of chains above ``edited``: of a value, where something is of a link's operand."""
+        """Discard what is remembered about chains above ``edited``, following users as far up as patterns reach.
+
+        The count of levels starts anew at each value that something is remembered about.
+        """
         most, definitions = self.plan.depth, self.session.definitions
         levels = dict.fromkeys(edited, most)
         pending = list(levels)
@@ -354,9 +358,9 @@ class BlockRun:
         return not isinstance(value, Call) or any(test(value.op) for test in self.plan.links)
 
     def _recounted(self) -> Iterator[Var]:
-        """The values that an edit gave other users, and that may now have as few as a rule wants."""
+        """The values whose users an edit changed, and that may now have as few users as a rule wants."""
         session = self.session
-        most = 4 * self.plan.most_users + 16  # other names and tuples count among users here
+        most = 4 * self.plan.most_users + 16  # aliases and tuples count as users here
         seen: dict[Var, None] = {}
         pending = list(session.recounted or ())
         session.recounted = {}
@@ -371,9 +375,9 @@ class BlockRun:
 
 
 def _asked(rule: Rule, var: Var, rewriter: Callable[..., Any], *given: Any) -> Any:
-    """The result of the rewriter of ``rule`` for a match at ``var``: a call that cannot be typed is a no.
+    """The result of the rewriter of ``rule`` for a match at ``var``; a call that cannot be typed is a decline.
 
-    Any other error reaches the caller as it is, with a note of where it happened, and so does an interruption.
+    Any other error is passed on with a note of its location, and so is an interruption.
     """
     try:
         return rewriter(*given)
@@ -389,7 +393,7 @@ def _asked(rule: Rule, var: Var, rewriter: Callable[..., Any], *given: Any) -> A
 
 
 def _line(rewriter: Callable[..., Any], error: BaseException) -> str:
-    """The line of the rule author's file from which the error came, as far as it is known."""
+    """The line in the rule author's file where the error occurred, as text; empty if it is not known."""
     own = getattr(getattr(rewriter, "__code__", None), "co_filename", "")
     frames = extract_tb(error.__traceback__)
     asked = next((at for at, one in enumerate(frames) if one.filename == own), len(frames))
@@ -399,7 +403,7 @@ def _line(rewriter: Callable[..., Any], error: BaseException) -> str:
 
 
 def _about_pattern(rule: Rule, error: BaseException) -> str:
-    """The pattern that matched; or, where the rewriter asked for a part that the match does not have, that part."""
+    """A note with the pattern that matched, or with the part that the rewriter looked up without success."""
     missing = error.args[0] if isinstance(error, KeyError) and error.args else None
     if isinstance(missing, DFPattern):
         return (
@@ -411,12 +415,12 @@ def _about_pattern(rule: Rule, error: BaseException) -> str:
 
 
 def _is_nothing(result: Any) -> bool:
-    """True if a rewriter over bindings returned no replacement; an expression, its mistake, has no truth value."""
+    """True if a rewriter over bindings returned no replacement. (An expression, a mistake, has no truth value.)"""
     return result is None or (isinstance(result, Mapping) and not result)
 
 
 def expressions_of(values: Iterable[Any]) -> list[Expr]:
-    """The expressions of a match, those inside the lists of repeats included."""
+    """The expressions of a match, including those in the lists of repeats."""
     found: list[Expr] = []
     for value in values:
         if type(value) is list:
@@ -427,7 +431,7 @@ def expressions_of(values: Iterable[Any]) -> list[Expr]:
 
 
 def vars_of(values: Iterable[Any]) -> dict[Var, None]:
-    """The variables of a match, those inside the lists of repeats included."""
+    """The variables of a match, including those in the lists of repeats."""
     return {value: None for value in expressions_of(values) if isinstance(value, Var)}
 
 
@@ -481,16 +485,16 @@ def rewrite(
     verify: str | None = None,
     journal: Callable[[RewrittenBlock], None] | None = None,
 ) -> _Program:
-    """``program`` with ``rules`` applied until none changes it any more; the same object if none did.
+    """``program`` with ``rules`` applied until nothing changes; the same object if no rule changed it.
 
-    Dataflow and plain blocks are rewritten, branches too; a match may look at values from before its block where
-    they can be seen. Effects keep their order and are never copied or dropped. ``share`` uses a value that the block
-    computes already instead of computing it again. ``verify="values"`` also runs each replacement beside what it
-    replaces on random inputs. With ``journal`` the listener is told what each rewrite changed, as `Event.edit`, and
-    ``journal`` itself what writing each rewritten block down changed besides. Raises `RewriteError` when a rule makes
-    what cannot stand.
+    Dataflow and plain blocks are rewritten, also in branches. A match may include values from before its block if they
+    are visible there. Effects keep their order and are never copied or dropped. ``share`` uses a value that the block
+    already computes instead of computing it again. ``verify="values"`` also runs each replacement and the replaced
+    value on random inputs. With ``journal``, the listener gets the change of each rewrite as `Event.edit`, and
+    ``journal`` is called with the further changes from writing each rewritten block. Raises `RewriteError` if a rule
+    returns an invalid replacement.
 
-    Cost: linear in the program, plus what the patterns try and the edits touch.
+    Cost: linear in the program, plus the matching of patterns and the edits.
     """
     if isinstance(program, IRModule):
         return program.with_each(
@@ -512,9 +516,9 @@ def rewritten(
     listener: Listener | None = None,
     verify: str | None = None,
 ) -> _Program:
-    """`rewrite`, with one name for each value in the functions that rules changed; see `tidied`.
+    """`rewrite`, followed by `tidied` for the changed functions, so that each value has one name.
 
-    Private functions that replacements call become private functions of a module, unless ``verify``.
+    Private functions that replacements call become private functions of a module, unless ``verify`` is given.
     """
     functions: dict[GlobalVar, Function] = {}
     if isinstance(program, IRModule) and verify is None:
@@ -530,9 +534,9 @@ def rewritten(
 def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: _Program) -> _Program:
     """Replace each value that ``pattern`` matches by ``rewriter(expr, matchings)``, until nothing changes.
 
-    ``expr`` is the matched expression. ``matchings[p]`` is, for a wildcard or variable pattern, the operand as it
-    stands, and for a call, tuple or constant pattern the matched expression. Returning ``expr`` itself (or None, or
-    ``decline(reason)``) leaves this match alone; the next way to match, and then the next place, is tried.
+    ``expr`` is the matched expression. ``matchings[p]`` is the operand as written for a wildcard or variable pattern,
+    and the matched expression for a call, tuple or constant pattern. If the rewriter returns ``expr`` itself (or None,
+    or ``decline(reason)``), this match is left alone; the next way to match, and then the next place, is tried.
     """
     return rewritten(func, Rule(pattern, rewriter))
 
@@ -540,9 +544,9 @@ def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: _Program) -> 
 def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRewriter, func: _Program) -> _Program:
     """Replace several bindings together wherever the context matches, until nothing changes.
 
-    ``rewriter(matchings, bindings)`` gets the bound variable of each pattern (a list of them inside a repeat) and what
-    every variable of the block is bound to; it returns the replacements, ``{variable: expression}``, and ``{}`` to
-    leave this match alone. Where the pieces stand in the block does not matter: what a replacement needs comes first
-    in the result. A replacement that would depend on itself is declined.
+    ``rewriter(matchings, bindings)`` gets the bound variable of each pattern (a list of them inside a repeat) and the
+    value of every variable of the block. It returns the replacements, ``{variable: expression}``; ``{}`` leaves this
+    match alone. The order of the matched bindings in the block does not matter: values that a replacement needs come
+    first in the result. A replacement that would depend on itself is declined.
     """
     return rewritten(func, Rule(ctx, rewriter))

@@ -1,10 +1,9 @@
-"""Writing an edited block down again: once, operands before users, otherwise in the order in which it stood.
+"""Writing an edited block: once, operands before users, otherwise in the original order.
 
 A value that a replacement needs comes just before its first user. Effects keep their order: a pure value that depends
-on an effect from further down waits until that effect has been written. A variable whose value was edited comes out as
-a new variable of the same name, with the type of its new value and the origins of all that it replaced.
-
-Cost: linear in the block that is written.
+on a later effect waits until that effect has been written. A variable whose value was edited becomes a new variable of
+the same name, with the type of its new value and the origins of all values that it replaced. Cost: linear in the
+written block.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .session import EditSession, substitute
 
 
 class Emission:
-    """One writing of a session's block. ``renames`` takes variables to the new ones that they came out as."""
+    """One writing of a session's block. ``renames`` maps variables to the new variables that replace them."""
 
     def __init__(self, session: EditSession, renames: dict[Var, Var]) -> None:
         self.session = session
@@ -32,11 +31,11 @@ class Emission:
         self._done: set[Var] = set()
 
     def run(self) -> list[Binding]:
-        """The bindings that are alive."""
+        """The bindings that are still needed."""
         session = self.session
         original = session.original
         session.drop_unused(original)
-        # Users of a value that an edit made an alias are written with what it stands for: it is left to outputs only.
+        # Users of a value that an edit made an alias use the aliased value instead. The alias is kept for outputs only.
         alive = [
             var
             for var in original
@@ -54,7 +53,7 @@ class Emission:
         return self.bindings
 
     def _write(self, root: Var, *, may_wait: bool) -> None:
-        """Write ``root`` after what it needs; a value that needs an effect from further down waits, if it may."""
+        """Write ``root`` after the values it needs. If one of them needs a later effect, ``root`` may wait for it."""
         session, done = self.session, self._done
         needs = self._needs(root)
         if not needs:
@@ -81,7 +80,7 @@ class Emission:
             self.bindings.append(self._binding(var))
 
     def _needs(self, var: Var) -> list[Var]:
-        """The values of this block that must be written before the binding of ``var``, and are not yet."""
+        """The values of this block that must be written before the binding of ``var``, and are not written yet."""
         session, done = self.session, self._done
         position = session.position
         value = session.value_of(var)
@@ -97,14 +96,14 @@ class Emission:
         return found
 
     def _stands_for(self, leaf: Expr) -> Expr:
-        """The leaf that is written for ``leaf``: what an edit made it an alias of. Earlier aliases stay."""
+        """The leaf to write for ``leaf``, resolving aliases that edits made. Earlier aliases stay."""
         session = self.session
         while leaf in session.aliased:
             leaf = session.definitions[leaf]  # pyright: ignore[reportArgumentType]
         return leaf
 
     def _size_binders(self, value: Expr) -> Iterator[Var]:
-        """The match_casts of this block that define size variables which ``value`` mentions."""
+        """The match_casts of this block that define size variables that ``value`` mentions."""
         types = [value.ty, *[operand.ty for operand in operands_of(value)]]
         if isinstance(value, Call):
             types.extend(value.ty_args)
@@ -115,7 +114,7 @@ class Emission:
                     yield binder
 
     def _binding(self, var: Var) -> Binding:
-        """The binding to write for ``var``: the original one if nothing about it changed."""
+        """The binding to write for ``var``; the original one if it did not change."""
         session = self.session
         original = session.original.get(var)
         old = session.value_of(var)
@@ -132,7 +131,7 @@ class Emission:
         return bound_to(var, value)
 
     def _renamed(self, value: Expr) -> Expr:
-        """``value`` with variables replaced that are aliases since an edit, or that came out as new ones."""
+        """``value`` with variables replaced that edits made aliases, or that were written as new variables."""
         session, renames = self.session, self.renames
         if isinstance(value, Var):
             leaf = self._stands_for(value)

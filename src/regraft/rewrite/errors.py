@@ -1,4 +1,4 @@
-"""The errors of rewriting, and how a rule says no."""
+"""The errors of rewriting, and the result by which a rule declines."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..ir.types import is_subtype
 
 
 class RewriteError(RegraftError):
-    """A rule made something that cannot take the place of what it matched; the message names rule and binding."""
+    """A rule made something that cannot replace what it matched; the message names rule and binding."""
 
 
 class RuleFormError(RewriteError, ValueError):
-    """Two functions that are to be a rule do not make one; also a `ValueError`, as in Relax."""
+    """Two functions do not form a rule; also a `ValueError`, as in Relax."""
 
 
 class RewriteTypeError(RewriteError, TypeError):
@@ -23,7 +23,7 @@ class RewriteTypeError(RewriteError, TypeError):
 
 
 class RewriteScopeError(RewriteError):
-    """A replacement uses a value that cannot be seen where it would stand."""
+    """A replacement uses a value that is not visible at its place."""
 
 
 class RewriteLoopError(RewriteError):
@@ -35,16 +35,16 @@ class RewriteLoopError(RewriteError):
 
 
 class RewriteValueError(RewriteError, ValueError):
-    """A replacement computed another value than what it replaces, on the inputs it was tried with."""
+    """A replacement computed another value than the replaced one, on the inputs that were tried."""
 
 
 class RewriteWarning(UserWarning):
-    """A rule was left alone somewhere without an answer; the program is right, and may hold more to rewrite."""
+    """A rule was given up at some value. The program is correct, but may contain more to rewrite."""
 
 
 @final
 class Decline:
-    """A rewriter's "no", with the reason; made by `decline`."""
+    """The result of a rewriter that declines, with the reason; made by `decline`."""
 
     __slots__ = ("reason",)
 
@@ -56,10 +56,10 @@ class Decline:
 
 
 def decline(reason: str) -> Decline:
-    """The result of a rewriter to leave a match as it is and say why; `explain` and reports show the reason."""
+    """The result of a rewriter that leaves a match as it is; `explain` and reports show the reason."""
     return Decline(reason)
 
 
 def if_as_precise(value: Expr, old: Expr, otherwise: str = "the shape would be less precisely known") -> Expr | Decline:
-    """``value`` to stand for ``old``; declined, with a reason, where its type says less than that of ``old``."""
+    """``value`` as a replacement of ``old``; declined if its type is less precise than that of ``old``."""
     return value if is_subtype(value.ty, old.ty) is True else decline(otherwise)

@@ -1,8 +1,8 @@
-"""The reasons why a pattern or a rule did nothing: its nearest misses, and what its rewriter says where it matches.
+"""The reasons why a pattern or a rule did nothing: its nearest misses, and the rewriter's answers where it matches.
 
-`explain` runs what rewriting runs, with someone listening: the matcher with a tracer that keeps, for each
-binding that could be the root, the failure before which most of the pattern had matched; and, where a rule matches, its
-rewriter and the gate, which then only checks. Nothing is changed, and nothing here costs anything until it is called.
+`explain` runs the same code as rewriting, with a listener. The matcher gets a tracer that keeps, for each binding that
+could be the root, the failure before which most of the pattern had matched. Where a rule matches, its rewriter and the
+gate are run; the gate only checks. Nothing is changed, and nothing here costs anything until it is called.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def explain(
     *,
     limit: int = 5,
 ) -> Explanation:
-    """The reasons why a pattern, context, rule or rule set does not match ``program``, or is not applied where it does.
+    """The reasons why a pattern, context, rule or rule set does not match ``program``, or is not applied there.
 
-    Looks at the program as it is, each rule by itself: what one rewrite would make possible for the next is not seen.
-    At most ``limit`` misses and matches are reported for each rule; all are counted. A rule's rewriter is run at each
-    match, and what it returns is checked as in rewriting and then thrown away.
+    The program is examined as it is, with each rule by itself: rewrites that become possible by other rewrites are not
+    seen. At most ``limit`` misses and matches are reported for each rule; all are counted. A rule's rewriter is run at
+    each match, and its result is checked as in rewriting and then discarded.
 
-    Cost: that of one search for matches, plus a copy of what is bound each time that a candidate gets
-    further than before; texts are made for those that are reported.
+    Cost: one search for matches, plus a copy of the bound values each time that a candidate gets further than before.
+    Texts are made only for reported candidates.
     """
     if limit < 0:
         raise RewriteError(f"explain needs a limit of 0 or more, got {limit}")
@@ -88,7 +88,7 @@ def _functions(program: Function | IRModule) -> Iterable[tuple[str, Function]]:
 
 
 class _Visit(FunctionWalk):
-    """Takes every search through the blocks of one function."""
+    """Runs all searches on the blocks of one function."""
 
     def __init__(self, function: Function, name: str, searches: list[_Explainer], occurring: Counter[str]) -> None:
         super().__init__(function)
@@ -110,7 +110,7 @@ class _Visit(FunctionWalk):
 
 
 def _block_names(function: Function) -> dict[int, str]:
-    """The name of each block of the function, by its identity."""
+    """The name of each block of the function, by the block's identity."""
     names: dict[int, str] = {}
     pending: list[tuple[SeqExpr, str]] = [(function.body, "")]
     while pending:
@@ -144,7 +144,7 @@ class _SearchedBlock:
 
 @final
 class _Furthest:
-    """The tracer: keeps the failure before which most had matched; of several such, the first."""
+    """The tracer: keeps the first of the failures before which most parts had matched."""
 
     __slots__ = ("goal", "progress", "search", "skipped")
 
@@ -164,7 +164,7 @@ class _Furthest:
 
 
 def _progress(search: MatchState, goal: Goal) -> tuple[int, int]:
-    """The progress of a failure: the number of parts that had matched, and the element of a repeat (-1: none)."""
+    """The progress of a failure: the number of parts that had matched, and the element of a repeat (-1 for none)."""
     open_parts = {pattern for pattern in goal[0].apart if pattern in search.bound}
     element, place = -1, goal
     while place[3] is not None:
@@ -181,12 +181,12 @@ _TRANSPARENT: Final = (OrPattern, AndPattern, ChainPattern, ConstrainedPattern)
 """Patterns that stand for the same value as their parts."""
 
 _OF_ROOTS: Final = frozenset({"no candidate", "taken", "extent"})
-"""Steps that belong to a context as a whole: the reasons why no binding stands for a root of it."""
+"""Steps of a context as a whole: the reasons why no binding matches one of its roots."""
 
 
 @dataclass(slots=True)
 class _Explainer:
-    """One rule on its way through the program. A pattern is a rule whose rewriter is never asked."""
+    """The search for one rule in the program. A pattern is a rule whose rewriter is never called."""
 
     rule: Rule
     limit: int
@@ -237,7 +237,7 @@ class _Explainer:
             tracer = _Furthest()
             matchings = next(form.at(block.session, anchor, seen, tracer), None)
             if matchings is None:
-                # A binding that belongs to a group found from another anchor has not been missed.
+                # A binding that belongs to a group found from another anchor is not a miss.
                 if not tracer.skipped and anchor not in covered:
                     self._miss(block, anchor, tracer)
                 continue
@@ -250,7 +250,7 @@ class _Explainer:
             self._match(block, anchor, tuple(v for v in group if v in block.session.position), refusal)
 
     def _refusal(self, attempt: Callable[[], bool], events: list[Event]) -> Reason | None:
-        """The reason why the rule leaves a match alone, or breaks there; None if it rewrites."""
+        """The reason why the rule leaves a match alone, or fails there; None if it rewrites."""
         try:
             if attempt():
                 return None
@@ -303,7 +303,7 @@ class _Explainer:
         return Miss(block.site(var), step.pattern, place, kind, reason, tracer.progress[0], self.parts, root, tried)
 
     def finding(self, occurring: Mapping[str, int]) -> Finding:
-        """The findings, given how often each operator occurs in the program."""
+        """The finding, given how often each operator occurs in the program."""
         forms = [form.ops for _, form in self.plan.calls] + [form.anchor_ops for _, form in self.plan.contexts]
         wanted = [op.name.removeprefix("relax.") for op in forms[0] or ()]
         absent = () if any(name in occurring for name in wanted) else tuple(wanted)
@@ -336,14 +336,14 @@ def _subject_text(pattern: DFPattern | PatternContext) -> str:
 
 
 def _top(goal: Goal) -> Goal | None:
-    """The goal of the root that ``goal`` belongs to; None for one that belongs to no single root."""
+    """The goal of the root that ``goal`` belongs to; None if it belongs to no single root."""
     while goal[3] is not None:
         goal = goal[3]
     return None if goal[4] < 0 else goal
 
 
 def _place_text(goal: Goal, kind: str) -> str:
-    """The place of a goal's pattern in the nearest pattern that has parts, and in which element of a repeat."""
+    """The place of a goal's pattern in the nearest pattern with parts, and the element of a repeat."""
     if goal[4] < 0:
         what = "the root" if kind in _OF_ROOTS else "a constraint on"
         return f"{what} {describe(goal[0].pattern)}"

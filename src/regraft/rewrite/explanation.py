@@ -1,4 +1,4 @@
-"""The result of `explain`: findings as data, as plain data ready for JSON, and as text."""
+"""The result of `explain`: findings as objects, as plain data for JSON, and as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..pattern.pattern import DFPattern
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One binding of a program: ``binding`` is its text, ``block`` says which block of ``function`` it stands in."""
+    """One binding of a program: ``binding`` is its text, ``block`` names the block of ``function`` that contains it."""
 
     function: str
     block: str
@@ -27,7 +27,7 @@ class Site:
     origins: Origins
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """This site as plain data."""
         return {
             "function": self.function,
             "block": self.block,
@@ -43,12 +43,12 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A binding that could have been the root and did not match: the failure before which most had matched.
+    """A binding that could have been the root and did not match, with the failure before which most parts had matched.
 
-    ``pattern`` is the sub-pattern that failed, and ``place`` is where it stands ("arg 1 of add", counted from 0).
-    ``kind`` is one of `KINDS` and ``reason`` a sentence. ``matched`` of ``parts`` patterns had matched before; an
-    operator is a part, too. In a context, ``root`` is the root that found no binding, and ``tried`` the binding that
-    came closest to it.
+    ``pattern`` is the sub-pattern that failed, and ``place`` is its place ("arg 1 of add", counted from 0). ``kind`` is
+    one of `KINDS`, and ``reason`` a sentence. ``matched`` of ``parts`` patterns had matched before; an operator is a
+    part, too. In a context, ``root`` is the root without a matching binding, and ``tried`` the binding that came
+    closest to it.
     """
 
     site: Site
@@ -62,7 +62,7 @@ class Miss:
     tried: Var | None
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data, patterns by their text."""
+        """This miss as plain data, with patterns as text."""
         return {
             **self.site.to_dict(),
             "pattern": describe(self.pattern),
@@ -86,10 +86,10 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A binding where the pattern matches.
+    """A binding that the pattern matches.
 
-    ``matched`` are the bindings that the match is made of. For a rule, ``kind`` and ``reason`` say why the match is
-    left alone, None where the rule would rewrite it. For a pattern they are None.
+    ``matched`` are the bindings of the match. For a rule, ``kind`` and ``reason`` say why the match is left alone; they
+    are None if the rule would rewrite it. For a pattern they are None.
     """
 
     site: Site
@@ -98,7 +98,7 @@ class Match:
     reason: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """This match as plain data."""
         return {
             **self.site.to_dict(),
             "matched": [var.name_hint for var in self.matched],
@@ -107,7 +107,7 @@ class Match:
         }
 
     def lines(self, *, is_rule: bool) -> Iterator[str]:
-        """The report, line by line; for a rule, a match without a reason is one that would be rewritten."""
+        """The report, line by line; for a rule, a match without a reason would be rewritten."""
         yield f"  {self.site}"
         if self.reason is not None:
             first, *rest = self.reason.split("\n")
@@ -119,11 +119,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The explanation of one pattern, context or rule. ``rule`` is None for what is no rule.
+    """The explanation of one pattern, context or rule. ``rule`` is None for a pattern or context.
 
     ``match_count``, ``refused_count`` (of the matches) and ``miss_count`` count all; ``matches`` (refused ones first)
-    and ``misses`` (nearest first) are the first few. ``absent`` are the operators that the root must be a call of one
-    of, if none of them occurs, and ``near`` those of like name that do occur.
+    and ``misses`` (nearest first) hold the first few. ``absent`` are the operators of which the root must be a call, if
+    none of them occurs; ``near`` are operators with similar names that do occur.
     """
 
     rule: str | None
@@ -138,7 +138,7 @@ class Finding:
     near: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """This finding as plain data."""
         return {
             "rule": self.rule,
             "pattern": self.text,
@@ -182,9 +182,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Shown):
-    """The findings of `explain`: one finding for each rule, and how often each operator occurs. ``str`` is a report.
+    """The result of `explain`: one finding for each rule, and the count of each operator. ``str`` is a report.
 
-    ``program`` is the program that was looked at.
+    ``program`` is the program that was examined.
     """
 
     findings: tuple[Finding, ...]
@@ -202,7 +202,7 @@ class Explanation(Shown):
         return tuple(miss for finding in self.findings for miss in finding.misses)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data, ready for JSON."""
+        """All findings as plain data, ready for JSON."""
         return {"findings": [finding.to_dict() for finding in self.findings], "occurring": dict(self.occurring)}
 
     def __str__(self) -> str:

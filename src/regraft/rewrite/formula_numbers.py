@@ -1,4 +1,4 @@
-"""The numbers of a formula, which are compared after the rest of it matched: so what is another number can be said."""
+"""The numbers of a formula, compared after the rest of it has matched, so that a reason can name a wrong number."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ..pattern.build import is_const, wildcard
 from ..pattern.pattern import DFPattern
 
 _ANY: Final = 1e300
-"""A relative distance that reaches from each number but 0 to all others."""
+"""A relative distance that reaches from each number except 0 to all others."""
 
 
 class FormulaNumbers(dict[DFPattern, float]):
-    """The constants of a formula, with the number that each has to be."""
+    """The constants of a formula, with the number that each must be."""
 
     def __call__(self, number: float) -> DFPattern:
-        """The pattern of the constant ``number``, which matches others as well."""
+        """The pattern of the constant ``number``; it matches other numbers as well."""
         constant = is_const(number, _ANY) if number else is_const()
         self[constant] = number
         return constant
 
     def bound(self, number: float) -> DFPattern:
-        """The pattern of ``number`` where an operator takes it as a number and not as a tensor."""
+        """The pattern of ``number`` for an operator that takes it as a number and not as a tensor."""
         bound = wildcard()
         self[bound] = number
         return bound
 
     def wrong_in(self, found: Mapping[Any, Any]) -> str | None:
-        """Says which constant of a match is another number; None if all are right."""
+        """A reason that names a wrong constant of a match; None if all are right."""
         for pattern, number in self.items():
             constant = found.get(pattern)
             if isinstance(constant, PrimValue) and constant.value != number:

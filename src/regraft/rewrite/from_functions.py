@@ -1,8 +1,8 @@
-"""Rules from two Python functions over the vocabulary: what is looked for, and what takes its place.
+"""Rules from two Python functions over the vocabulary: the expression to find, and its replacement.
 
-``before`` is called with a variable for each parameter, and what it builds is turned into a pattern: numbers
-become numbers of any dtype, values that it uses twice are one value. ``after`` is called at each match, with what the
-parameters stand for there, so it sees the types at hand and may decline.
+``before`` is called with a variable for each parameter, and the expression that it builds becomes a pattern. Numbers
+become numbers of any dtype, and a value that it uses twice is one value. ``after`` is called at each match, with the
+values of the parameters there, so it sees the actual types and may decline.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RuleFunction: TypeAlias = (
     | Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
     | Callable[[Any, Any, Any, Any, Any, Any, Any, Any], Any]
 )
-"""A function of values: listed by their number, so that checkers of types know the parameters of a lambda."""
+"""A function of values. The union lists the numbers of parameters, so that type checkers infer those of a lambda."""
 
 
 def rule(
@@ -49,32 +49,32 @@ def rule(
     tells_numbers: bool = False,
     approximate: float | None = None,
 ) -> Rule:
-    """The rule that replaces what ``before`` computes by what ``after`` computes.
+    """The rule that replaces the result of ``before`` by the result of ``after``.
 
     Args:
         before: a function of expressions, such as ``lambda x, y: R.exp(x) * R.exp(y)``. Each parameter stands for any
-            value; a default narrows it down: a pattern (``scale=is_const()``), or a type (``x=R.Tensor((2, 3))``),
-            which several parameters may share and still stand for different values.
-            With ``slope=any_attribute(0.1, 0.2)`` it stands for an attribute, with ``scale=any_number()`` for a
-            constant of one number. ``any_of(x / 2.0, x * 0.5)`` is a value that may be computed in several ways. It may
-            return several values, which are then replaced together. A part of a program serves as well
+            value; a default restricts it: a pattern (``scale=is_const()``), or a type (``x=R.Tensor((2, 3))``). Several
+            parameters may share a default and still stand for different values. One stands for an attribute with
+            ``slope=any_attribute(0.1, 0.2)``, and for a constant of one number with ``scale=any_number()``.
+            ``any_of(x / 2.0, x * 0.5)`` is a value that may be computed in several ways. The function may return
+            several values, which are then replaced together. ``before`` may also be a part of a program
             (`pattern_from`), with its variables as parameters.
-        after: a function of the same parameters, by name, and of loose attributes by name. It gets what they stand for
-            in the program at hand, attributes and numbers as Python has them. It gives as many values as ``before``,
-            and may return `decline`.
+        after: a function of the same parameters, by name, and of loose attributes by name. It gets their values in the
+            program at hand; attributes and numbers are Python values. It returns as many values as ``before``, or
+            `decline`.
         name: for messages and reports; by default the name of ``before``.
-        approximate: how far values may change, if that is meant: see `Rule`.
-        loose: attributes that may have any value, whatever ``before`` writes, the same one in each call that has it.
-            One that ``after`` takes is given to it.
-        exclusive: True for matches only whose inner values are read by nothing else, so that all of them go away.
-        tells_numbers: True to decline other numbers than those of ``before`` with the reason, so that reports say it.
+        approximate: the allowed change of values, if the rule changes them: see `Rule`.
+        loose: attributes that may have any value, whatever ``before`` writes; calls of one match must have the same. A
+            loose attribute that ``after`` takes as a parameter is passed to it.
+        exclusive: True to match only if nothing else reads the inner values, so that all of them are removed.
+        tells_numbers: True to decline numbers other than those of ``before`` with a reason, which reports show.
             Otherwise they do not match.
 
-    Numbers match in any dtype, to the bit (`is_const`); in float64 as Python has them, if ``before`` takes tensors of
-    that dtype, for which it is called again. Attributes match exactly, unless they are loose. Where
-    ``after`` builds a call that does not type-check, the match is declined with that message, and also where the shape
-    of the result is not certainly the old one, as operands broadcast there. Raises `RewriteError` for functions that
-    make no rule. Cost: that of calling ``before``.
+    Numbers match in any dtype, to the bit (`is_const`). In float64 they have Python's precision if ``before`` accepts
+    tensors of that dtype, for which it is called again. Attributes match exactly, unless they are loose. If ``after``
+    builds a call that does not type-check, the match is declined with that message. It is also declined if the shape of
+    the result is not certainly the old one, for instance because operands broadcast. Raises `RewriteError` for
+    functions that do not form a rule. Cost: calling ``before``.
     """
     called = name or (
         name_of(before) if hasattr(before, "__name__") else f"part of {getattr(before, 'name', 'a program')}"
@@ -120,11 +120,11 @@ def rule(
 
 
 _ANY: Final = TensorType(None, None)
-"""The type of a parameter of which nothing is said."""
+"""The type of a parameter without a stated type."""
 
 
 class _Parameter(NamedTuple):
-    """A parameter of ``before``: the variable that stands for it, and the pattern of what it may be."""
+    """A parameter of ``before``: its variable, and the pattern of the values that it stands for."""
 
     name: str
     variable: Var
@@ -132,12 +132,12 @@ class _Parameter(NamedTuple):
     kind: AnyAttribute | AnyNumber | None = None
 
     def example(self, which: int) -> Any:
-        """The argument of ``before`` for it, the first or the second time."""
+        """The argument of ``before`` for this parameter, in the first or the second call."""
         return self.kind.examples[which] if isinstance(self.kind, AnyAttribute) else self.variable
 
     @property
     def in_double(self) -> Any:
-        """An argument of ``before`` beside which numbers are taken in double precision, where no type is stated."""
+        """An argument that makes ``before`` use numbers in double precision, if no type is stated."""
         is_open = not isinstance(self.kind, AnyAttribute) and self.variable.ty is _ANY
         return Var(self.name, TensorType(None, "float64")) if is_open else self.example(0)
 
@@ -169,9 +169,9 @@ def _parameters(name: str, before: Callable[..., Any]) -> list[_Parameter]:
 
 
 def _exact_numbers(before: Callable[..., Any], given: Sequence[_Parameter], built: Sequence[Expr]) -> dict[int, float]:
-    """The numbers of ``built`` in double precision, by the identity of the constant that holds each in single.
+    """The numbers of ``built`` in double precision, by the identity of the single precision constants.
 
-    Where ``before`` does not take tensors in double precision, there are none.
+    Empty if ``before`` does not accept tensors in double precision.
     """
     try:
         again = values_of(before(*[parameter.in_double for parameter in given]))
@@ -193,12 +193,12 @@ def _exact_numbers(before: Callable[..., Any], given: Sequence[_Parameter], buil
 
 
 def _ways(value: Expr) -> list[Expr]:
-    """The values that ``value`` may be, which are no alternatives themselves."""
+    """The ways to compute ``value``; nested alternatives are flattened."""
     return [way for one in value.values for way in _ways(one)] if isinstance(value, Alternatives) else [value]
 
 
 def _certain(value: Expr, known: dict[int, frozenset[int]]) -> frozenset[int]:
-    """The parts of ``value``, by identity, that each match of it has, whichever alternative it is."""
+    """The parts of ``value``, by identity, that every match contains, whichever alternative matches."""
     if id(value) not in known:
         inner = [_certain(part, known) for part in parts_of(value)]
         common = inner[0].intersection if isinstance(value, Alternatives) else frozenset[int]().union
@@ -207,7 +207,7 @@ def _certain(value: Expr, known: dict[int, frozenset[int]]) -> frozenset[int]:
 
 
 class _PatternReader:
-    """Patterns for the expressions that ``before`` built, by identity: what is used twice is one value."""
+    """Patterns for the expressions that ``before`` built, by identity: an expression used twice is one value."""
 
     def __init__(self, name: str, loose: Collection[str], told: FormulaNumbers | None) -> None:
         self.name = name
@@ -217,7 +217,7 @@ class _PatternReader:
         self.patterns: dict[int, DFPattern] = {}
         self.used: set[int] = set()
         self.attributes: dict[str, list[DFPattern]] = {}
-        """Loose attributes, and the calls that have them."""
+        """The loose attributes, with the calls that have them."""
         self.open_attributes: dict[int, dict[str, Any]] = {}
         """For a call, by identity, the attributes that hold variables."""
         self.places: list[tuple[DFPattern, str, Any]] = []

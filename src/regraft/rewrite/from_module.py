@@ -1,8 +1,8 @@
 """Rules written as programs: a ``pattern`` function and a ``replacement`` function of the same parameters.
 
-Each parameter of ``pattern`` stands for any value of its type, and what it computes is what is looked for, to the
-attribute; what it returns is what is replaced. ``replacement`` is built anew over the values that were found, so its
-types are those of the program at hand, not those of the annotations. Size variables stand for the sizes found.
+Each parameter of ``pattern`` stands for any value of its type. The rule matches the calls of ``pattern``, including
+their attributes, and replaces the values that it returns. ``replacement`` is built anew over the matched values, so its
+types are those of the program at hand, not those of the annotations. Size variables stand for the matched sizes.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def rewriter(cls: type, /) -> Rule: ...
 @overload
 def rewriter(*, approximate: float | None = None) -> Callable[[type], Rule]: ...
 def rewriter(cls: type | None = None, /, *, approximate: float | None = None) -> Rule | Callable[[type], Rule]:
-    """``@R.rewriter``: the decorated class, with functions ``pattern`` and ``replacement``, as a rule of its name.
+    """``@R.rewriter``: a class with functions ``pattern`` and ``replacement``, as a rule with the name of the class.
 
-    ``@R.rewriter(approximate=1e-3)`` also says how far values may change; see `Rule`. See `rule_from_module`. Raises
-    `ParseError` and `RuleFormError`.
+    ``@R.rewriter(approximate=1e-3)`` also gives the allowed change of values; see `Rule`. See `rule_from_module`.
+    Raises `ParseError` and `RuleFormError`.
     """
 
     def decorate(decorated: type) -> Rule:
@@ -68,7 +68,7 @@ def rewriter(cls: type | None = None, /, *, approximate: float | None = None) ->
 
 
 def rule_of_class(cls: type, frame: FrameType, *, approximate: float | None = None) -> Rule:
-    """The rule of a class of functions that stands in the scope of ``frame``; see `rewriter`."""
+    """The rule of a class of functions, read in the scope of ``frame``; see `rewriter`."""
     return rule_from_module(read_module(cls, frame, "@R.rewriter"), cls.__name__, approximate=approximate)
 
 
@@ -80,21 +80,23 @@ def rule_from_module(
     may_ask_more: bool = False,
     approximate: float | None = None,
 ) -> Rule:
-    """The rule that replaces what the function ``pattern`` of ``mod`` computes by what ``replacement`` computes.
+    """The rule that replaces the result of the function ``pattern`` of ``mod`` by the result of ``replacement``.
 
-    Both take the same parameters and return the same number of values. A parameter stands for any value that is
-    certainly of its type; the calls of ``pattern`` stand for calls with exactly their attributes, its constants for
-    constants of the same bits, and a ``match_cast`` of it for a value that is certainly of that type; one of
-    ``replacement`` is made. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be
-    computed from another, or be used elsewhere; ``replacement`` may then return one value of a tuple type. Private
-    functions of ``mod`` that ``replacement`` calls are written out in its place, or become functions of the module that
-    is rewritten; see `PatternMatchingRewriter`. Where ``replacement`` does not type-check for the values found, the
-    match is declined. A result of a wider type is bound by a ``match_cast`` to the old one. ``any_dtype``: each dtype
-    of the parameters stands for any of its kind, the same throughout, and constants of one number match in every dtype.
-    ``may_ask_more``: the parameters of ``replacement`` may be of narrower types than those of ``pattern``; a match of
-    values that are not certainly of these types is declined. ``approximate``: how far values may change, see `Rule`.
+    Both take the same parameters and return the same number of values. A parameter stands for any value that certainly
+    has its type. The calls of ``pattern`` match calls with exactly their attributes, its constants match constants of
+    the same bits, and a ``match_cast`` matches a value that certainly has its type. A ``match_cast`` of ``replacement``
+    is written. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be computed from
+    another, or be used elsewhere. ``replacement`` may then return one value of a tuple type. Private functions of
+    ``mod`` that ``replacement`` calls are inlined, or become functions of the rewritten module; see
+    `PatternMatchingRewriter`. If ``replacement`` does not type-check for the matched values, the match is declined. A
+    result of a wider type is bound by a ``match_cast`` to the old type.
 
-    Raises `RuleFormError` when the two functions make no rule. Cost: linear in the two functions.
+    ``any_dtype``: each dtype of the parameters stands for any dtype of its kind, the same throughout, and constants of
+    one number match in every dtype. ``may_ask_more``: the parameters of ``replacement`` may have narrower types than
+    those of ``pattern``; a match whose values do not certainly have these types is declined. ``approximate``: the
+    allowed change of values, see `Rule`.
+
+    Raises `RuleFormError` if the two functions do not form a rule. Cost: linear in the two functions.
     """
     helpers: dict[str | GlobalVar, Function] = {n: function for n, function in mod.items() if n not in _FUNCTIONS}
     if any(which not in mod for which in _FUNCTIONS) or not all(function.is_private for function in helpers.values()):
@@ -119,7 +121,7 @@ class _RuleOptions(NamedTuple):
 
 
 class _Subroutines(NamedTuple):
-    """Makes the form of a rule that calls its private functions, under names that a module has left."""
+    """Makes the form of a rule that calls its private functions, under names that are free in the module."""
 
     options: _RuleOptions
     mod: IRModule
@@ -143,7 +145,7 @@ class _Subroutines(NamedTuple):
 def _rule(
     options: _RuleOptions, pattern_function: Function, replacing: Function, known: Container[Expr] = frozenset()
 ) -> Rule:
-    """The rule of two functions; the second may call those in ``known``."""
+    """The rule of two functions; the second may call the functions in ``known``."""
     name, any_dtype, may_ask_more, approximate = options
     pattern = _read(name, "pattern", pattern_function)
     returned = _read(name, "replacement", replacing, known)
@@ -164,7 +166,7 @@ def _rule(
 
 
 class _Side(NamedTuple):
-    """One of the two functions: its parameters, what it binds, and what it returns, aliases looked through."""
+    """One of the two functions: its parameters, its bindings, and its results with aliases resolved."""
 
     params: tuple[Var, ...]
     bound: dict[Var, Expr]
@@ -194,7 +196,7 @@ def _read(rule: str, which: str, function: Function, known: Container[Expr] = fr
 
 
 def _with_fields(side: _Side, count: int) -> _Side:
-    """``side`` with the fields of the one tuple that it returns as its outputs, where ``count`` are wanted."""
+    """``side``; if it returns one tuple value and ``count`` outputs are wanted, its outputs are the fields."""
     result = side.outputs[0]
     if count == 1 or len(side.outputs) > 1 or not isinstance(result.ty, TupleType) or len(result.ty.fields) != count:
         return side
@@ -211,7 +213,7 @@ def _check_call(where: str, var: Var, call: Call) -> None:
 
 
 def _check_sides(name: str, pattern: _Side, replacement: _Side, may_ask_more: bool) -> dict[SymVar, Dim]:
-    """The size variables of the replacement in terms of those of the pattern; raises if the two differ."""
+    """The size variables of the replacement in terms of those of the pattern; raises if the two do not fit."""
     where = f"rule {name!r}"
     if len(pattern.params) != len(replacement.params):
         raise RuleFormError(
@@ -227,7 +229,7 @@ def _check_sides(name: str, pattern: _Side, replacement: _Side, may_ask_more: bo
     pairs = list(zip(pattern.params, replacement.params, strict=True))
     for ours, theirs in pairs:
         bind_type(theirs.ty, ours.ty, given)
-    # A second time, since a size such as n * m may have come up before n and m.
+    # A second time, since a size such as n * m may have occurred before n and m.
     for index, (ours, theirs) in enumerate(pairs):
         if bind_type(theirs.ty, ours.ty, given) is not True and not may_ask_more:
             raise RuleFormError(
@@ -252,11 +254,11 @@ def _names(params: tuple[Var, ...]) -> str:
 
 
 class _PatternWriter:
-    """The patterns for what a function computes.
+    """The patterns for the values that a function computes.
 
-    Sizes that are more than a variable, such as ``n * 2``, are bound to a stand-in each and compared once all
-    variables are known (``sizes``), so that it does not matter which operand is matched first. Attributes that
-    mention size variables wait as well (``attributes``).
+    A size that is more than a variable, such as ``n * 2``, is bound to a stand-in. It is compared once all variables
+    are known (``sizes``), so that the order of matching operands does not matter. Attributes that mention size
+    variables are compared later as well (``attributes``).
     """
 
     def __init__(self, rule: str, side: _Side, any_dtype: bool) -> None:
@@ -288,7 +290,7 @@ class _PatternWriter:
                 )
 
     def outputs(self) -> list[DFPattern]:
-        """The patterns of what is replaced, in the order in which the function returns it."""
+        """The patterns of the values to replace, in the order in which the function returns them."""
         found: list[DFPattern] = []
         for index, output in enumerate(self.side.outputs):
             value = self.side.bound.get(output) if isinstance(output, Var) else None
@@ -351,11 +353,11 @@ class _PatternWriter:
         return pattern
 
     def _waits(self, attribute: Any) -> bool:
-        """True if a match says what the attribute has to be."""
+        """True if the value of the attribute depends on the match."""
         return mentions_sizes(attribute) or (isinstance(attribute, str) and attribute in self.open_dtypes)
 
     def _stand_in(self, dim: Dim) -> Dim:
-        """``dim`` as a match binds it: a number or variable itself."""
+        """``dim`` as a match binds it: numbers and variables are themselves, other sizes get a stand-in."""
         if isinstance(dim, int | SymVar):
             return dim
         stand_in = SymVar("size")
@@ -374,7 +376,7 @@ def _scalar_dtype(value: PrimValue) -> str | None:
 
 
 class _Form:
-    """The base of both kinds of rewriter: find the sizes of a match, and build the replacement over its values."""
+    """The base of both kinds of rewriter: finds the sizes of a match, and builds the replacement over its values."""
 
     def __init__(
         self,
@@ -438,13 +440,13 @@ class _Form:
         wanted = {param: map_type(param.ty, _without_dtype) if self.open_dtypes else param.ty for param in values}
         for param, value in values.items():
             bind_type(wanted[param], value.ty, found)
-        for param, value in values.items():  # again, since a size such as n * m may have come up before n and m
+        for param, value in values.items():  # again, since a size such as n * m may have occurred before n and m
             if bind_type(wanted[param], value.ty, found) is not True:
                 return decline(f"the replacement takes {wanted[param]!r} for {param.name_hint}, and this is not one")
         return found
 
     def _dtypes(self, matchings: Mapping[Any, Any]) -> dict[str, str] | Decline:
-        """The open dtypes of the rule in this match."""
+        """The dtypes that the open dtypes of the rule stand for in this match."""
         found: dict[str, str] = {}
         for param, pattern in zip(self.params, self.operands, strict=True) if self.open_dtypes else ():
             here: Any = getattr(matchings[pattern].ty, "dtype", None)
@@ -482,10 +484,10 @@ def _without_dtype(ty: Type) -> Type:
 
 
 def _instantiate(side: _Side, values: dict[Var, Expr], given: _MatchedSizes, targets: list[Var]) -> list[Expr]:
-    """The result of ``side``, over ``values`` for its parameters, with what else is ``given`` by the match.
+    """The results of ``side`` for ``values`` of its parameters, with the sizes and dtypes of the match in ``given``.
 
-    Where one output is computed from another, it uses the variable that the other is bound to (``targets``), so
-    that nothing is computed twice.
+    If one output is computed from another, it uses the variable that the other is bound to (``targets``), so that
+    nothing is computed twice.
     """
     own: dict[Expr, Var] = {}
     for output, target in zip(side.outputs, targets, strict=False):

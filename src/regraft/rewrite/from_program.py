@@ -1,4 +1,4 @@
-"""Patterns from a part of a program: what some of its values are computed by, down to what is named as variable."""
+"""Patterns from a part of a program: the computation of some of its values, down to the chosen inputs."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ..pattern.pattern import CallPattern, DFPattern
 from .errors import RewriteError
 
 AgreeingAttributes: TypeAlias = tuple[tuple[DFPattern, str], tuple[DFPattern, str]]
-"""Two calls, each with the name of an attribute of it: both have one value."""
+"""Two calls, each with the name of one of its attributes: both attributes have one value."""
 
 
 @final
 class ProgramPattern:
-    """A part of a program as a pattern, with names for what stays variable; `pattern_from` makes one.
+    """A part of a program as a pattern, with names for its variable parts; `pattern_from` makes one.
 
-    ``pattern`` is what rules and `explain` take: a `DFPattern`, or a `PatternContext` for several outputs, which
-    ``outputs`` are in order. ``variables`` are the patterns of what stays variable, by name, and ``attributes`` the
-    patterns of the calls that have the loose attributes, by the attribute's name. ``part["x"]`` is either.
-    ``agreeing`` are calls and attributes of theirs, in pairs, that a rule holds to be the same dtype in a match.
+    ``pattern`` is accepted by rules and `explain`: a `DFPattern`, or a `PatternContext` for several outputs, which are
+    ``outputs`` in order. ``variables`` are the patterns of the variable parts, by name. ``attributes`` are the patterns
+    of the calls with loose attributes, by the attribute's name. ``part["x"]`` looks up either. ``agreeing`` are pairs
+    of calls with an attribute each, which a rule requires to be the same dtype in a match.
     """
 
     __slots__ = ("agreeing", "attributes", "name", "outputs", "pattern", "variables")
@@ -77,24 +77,24 @@ def pattern_from(
     loose: Iterable[str] = (),
     function: str = "main",
 ) -> ProgramPattern:
-    """The pattern of what computes ``outputs`` in ``program``, in whatever program it occurs.
+    """The pattern of the computation of ``outputs`` in ``program``; it matches in any program.
 
     Args:
         program: a function, or a module.
         outputs: the variables whose values the pattern stands for, or their names.
-        inputs: the variables that stay variable, or their names: the part ends there. It also ends at parameters of
-            the function and at constants of more than one element, which stay variable as ``weight``, ``weight1``,
+        inputs: the variables where the part ends, or their names; they stay variable. The part also ends at parameters
+            of the function and at constants of more than one element, which stay variable as ``weight``, ``weight1``,
             and so on, in the order of the program.
         numbers: constants of one number that stay variable, by the names that they get.
-        loose: attributes that may have any value. ``"sizes"``: each size over 1 that a shape writes out stands for any,
-            the same one where the part has the same. ``"dtypes"``: each dtype that an attribute names stands for any,
-            likewise.
-        function: of a module, the function to look into.
+        loose: attributes that may have any value. ``"sizes"``: each size above 1 in a written-out shape stands for any
+            size, equal sizes for equal ones. ``"dtypes"``: each dtype in an attribute stands for any dtype, equal
+            dtypes for equal ones.
+        function: for a module, the name of the function.
 
-    Other numbers match in every dtype, to the bit; attributes and written-out shapes match exactly, but for sizes that
-    are symbolic, which match any. `rule` takes the result as its ``before``; then ``after`` is a function of the names
-    of what stays variable. Raises `RewriteError` for names that the function does not have and for what a rule cannot
-    move. Cost: linear in the function.
+    Other numbers match in every dtype, to the bit. Attributes and written-out shapes match exactly, except for symbolic
+    sizes, which match any size. `rule` accepts the result as its ``before``; ``after`` is then a function of the names
+    of the variable parts. Raises `RewriteError` for names that the function does not have, and for values that a rule
+    cannot move. Cost: linear in the function.
     """
     found = program[function] if isinstance(program, IRModule) else program
     name = function if isinstance(program, IRModule) else program.name or "main"
@@ -153,7 +153,7 @@ class _FunctionPatterns:
         return self._of(var)
 
     def check(self) -> None:
-        """Raise `RewriteError` for names that stand for nothing in the part."""
+        """Raise `RewriteError` for names that do not occur in the part."""
         for name in self._numbers:
             if name not in self.variables:
                 raise RewriteError(f"pattern_from: the part has no constant {self._numbers[name]!r}, to be {name}")
@@ -253,14 +253,14 @@ class _FunctionPatterns:
         return is_const(number)
 
     def _size(self, dim: Dim) -> Dim:
-        """``dim`` in the pattern: a size that is symbolic stands for any, the same one for the same."""
+        """``dim`` in the pattern: a symbolic size stands for any size, equal ones for equal sizes."""
         if isinstance(dim, SymVar) or (self._any_size and isinstance(dim, int) and dim > 1):
             return self._sizes.setdefault(dim, SymVar(dim.name if isinstance(dim, SymVar) else f"size_{dim}"))
         return dim if isinstance(dim, int) else SymVar("size")
 
 
 def mentions_sizes(value: object) -> bool:
-    """True if a symbolic size stands in the value of an attribute."""
+    """True if the value of an attribute contains a symbolic size."""
     if isinstance(value, tuple):
         items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return any(map(mentions_sizes, items))

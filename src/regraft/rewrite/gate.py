@@ -1,9 +1,9 @@
 """The gate that every edit must pass before it is made.
 
-The replacement must be visible where it goes, of a type that serves wherever the old one did, and not depend on
-itself; and the sequence of edits must not return to where it was. A wrong type is the rule's mistake and an error. A
-replacement that would depend on itself is a property of this place in this program, and the rule may be right
-everywhere else: that match is declined, with the cycle as the reason.
+The replacement must be visible at its place, have a type that can replace the old one, and not depend on itself. The
+sequence of edits must not return to an earlier state. A wrong type is the rule's mistake and raises an error. If a
+replacement would depend on itself, this is due to the place in this program, and the rule may be right everywhere else:
+the match is declined, with the cycle as the reason.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _Rewritten: TypeAlias = tuple[str, Var, Expr, Expr]
 
 
 CYCLE: Final = "the replacement would depend on itself"
-"""The beginning of the reason where a match is left alone because of a cycle."""
+"""The beginning of the reason for a match that is left alone because of a cycle."""
 
 
 UNCHANGED: Final = "the replacement is what is there already"
-"""The reason where a match is left alone because nothing about it would change."""
+"""The reason for a match that is left alone because nothing would change."""
 
 ITSELF: Final = "the rewriter returned the expression itself"
-"""The reason where a rewriter leaves a match alone and gives none."""
+"""The reason for a match that a rewriter leaves alone without giving one."""
 
 
 class Gate:
-    """Checks edits of one session and makes them. ``scope`` are the variables that are visible before the block.
+    """Checks the edits of one session and makes them. ``scope`` holds the variables that are visible before the block.
 
     A gate that is ``dry`` only checks: it leaves the session as it is.
     """
@@ -71,7 +71,7 @@ class Gate:
         self.scope = scope
         self.verify = verify
         self.unverified: str | None = None
-        """The reason why the last edit could not be checked by value, if that was asked for."""
+        """The reason why the last edit could not be checked by value, if that was requested."""
         self.dry = dry
         self.limit = max(_LEAST_STEPS, _STEPS_PER_BINDING * size)
         self._rule_origins: dict[Rule, Origins] = {}
@@ -81,7 +81,7 @@ class Gate:
     def apply_one(
         self, rule: Rule, var: Var, result: Any, known: Mapping[int, Var], matched: tuple[Var, ...]
     ) -> str | None:
-        """Replace ``var`` by ``result``, or say why this match is left alone.
+        """Replace ``var`` by ``result``; returns the reason if this match is left alone.
 
         Raises `RewriteError` when the rule is wrong.
         """
@@ -95,9 +95,10 @@ class Gate:
         )
 
     def _is_plain(self, var: Var, value: Call) -> bool:
-        """True if ``value`` is a pure call of another operator over operands that the old call has, of the old type.
+        """True for a pure call of another operator whose operands are operands of the old call, with the old type.
 
-        Such a value is visible, typed, another one, and cannot depend on itself, so none of the wider checks apply.
+        Such a value is visible, well-typed and different, and cannot depend on itself, so the full checks are not
+        needed.
         """
         old = self.session.definitions[var]
         if value.ty is not var.ty or type(old) is not Call or old.op is value.op or not value.is_pure:
@@ -120,9 +121,9 @@ class Gate:
             self._check_progress()
 
     def apply(self, rule: Rule, edits: Any, matched: tuple[Var, ...], computed: tuple[Var, ...] = ()) -> str | None:
-        """Make ``edits`` together, or say why this match is left alone. Raises as `apply_one`.
+        """Make ``edits`` together; returns the reason if this match is left alone. Raises as `apply_one`.
 
-        ``computed`` are those of ``matched`` that the pattern says how to compute.
+        ``computed`` are the values of ``matched`` whose computation is part of the pattern.
         """
         if isinstance(edits, Decline):
             return edits.reason
@@ -142,7 +143,7 @@ class Gate:
         return self._make(rule, wanted, _NOTHING_KNOWN, self._origins(rule, (*matched, *wanted)), computed)
 
     def _written_out(self, edits: Mapping[Var, Expr]) -> dict[Var, Expr]:
-        """For edits that are the fields of one value, that value for each tuple that is made of them all, in order."""
+        """For edits that are the fields of one value: that value, for each tuple of all of them in order."""
         session, targets = self.session, tuple(edits)
         first = edits[targets[0]]
         assert isinstance(first, TupleGetItem)
@@ -153,7 +154,7 @@ class Gate:
         }
 
     def _origins(self, rule: Rule, matched: tuple[Var, ...]) -> Origins:
-        """The rule, after all that the matched values came from."""
+        """The origins of the matched values, followed by the rule."""
         own = self._rule_origins.get(rule)
         if own is None:
             own = self._rule_origins[rule] = (Origin("rule", rule.name),)
@@ -224,7 +225,7 @@ class Gate:
             definitions = ChainMap(draft.values, session.definitions)
             self.unverified = check_values(rule, old, flat, edits, definitions, computed)
         draft.make()
-        # None of them, and nothing that they need, goes because another one was replaced first.
+        # An edited value, or an operand of one, must not be removed because another edit is made first.
         session.replacing = {
             *flat,
             *(leaf for value in flat.values() for leaf in leaves_of(value) if isinstance(leaf, Var)),
@@ -265,7 +266,7 @@ class Gate:
         return True
 
     def _only_old_operands(self, flat: Mapping[Var, Expr]) -> bool:
-        """True if each edit only uses what its old value used, so that it cannot make a cycle."""
+        """True if each edit only uses operands of its old value, so that it cannot form a cycle."""
         for var, value in flat.items():
             before = leaves_of(self.session.definitions[var])
             for leaf in leaves_of(value):
@@ -302,7 +303,7 @@ class Gate:
         self._check_progress()
 
     def _check_progress(self) -> None:
-        """Raise `RewriteLoopError` if the session is where it was before, or if there were too many steps."""
+        """Raise `RewriteLoopError` if the session is in an earlier state, or if there were too many steps."""
         state = self.session.state
         earlier = None if state is None else self._states.get(state)
         if earlier is not None:
@@ -321,7 +322,7 @@ class Gate:
 
 
 def _shortest_loop(steps: list[_Rewritten]) -> list[_Rewritten]:
-    """The steps of the variable that was rewritten least often on the way round."""
+    """The steps of the variable that was rewritten least often in the loop."""
     by_var: dict[Var, list[_Rewritten]] = {}
     for step in steps:
         by_var.setdefault(step[1], []).append(step)
@@ -329,5 +330,5 @@ def _shortest_loop(steps: list[_Rewritten]) -> list[_Rewritten]:
 
 
 def _loses_effects(old: Expr) -> bool:
-    """True if ``old`` is a branch of whose sides a pattern may say less than what they do."""
+    """True for a branch with effects: a pattern may match it without describing its effects."""
     return type(old) is If and contains_impure_call(old)

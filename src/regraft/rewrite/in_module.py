@@ -1,4 +1,4 @@
-"""Rules whose replacements call functions: how these come into the module that is rewritten."""
+"""Rules whose replacements call functions: these functions are added to the rewritten module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def for_module(
 
 
 def with_called(module: IRModule, changed: Iterable[Function], functions: Mapping[GlobalVar, Function]) -> IRModule:
-    """``module`` with those of ``functions`` that ``changed`` calls, directly or through others."""
+    """``module`` with the ``functions`` that ``changed`` calls, directly or through others."""
     pending = list(changed) if functions else []
     while pending:
         for name in all_global_vars(pending.pop()):

@@ -1,6 +1,6 @@
-"""One name for one value: aliases go, and fields of tuples that are written out are what stands in the tuple.
+"""One name for one value: aliases are removed, and projections of written-out tuples are replaced by the fields.
 
-Rewriting leaves such things behind: a tuple in the place of a `split`, a parameter in the place of a call.
+Rewriting leaves such bindings behind: a tuple in place of a `split`, a parameter in place of a call.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class _RenamingPlan:
     """The replacement of each variable; see `_planned`."""
 
     aliases: dict[Var, Var] = field(default_factory=dict[Var, Var])
-    """The variables that go, with those that they are other names for."""
+    """The variables that are removed, with the variables that they are aliases of."""
     renamed: dict[Var, Var] = field(default_factory=dict[Var, Var])
-    """Variables of dataflow blocks with the outputs whose names they take."""
+    """Variables of dataflow blocks, with the outputs whose names they take."""
     constants: dict[Var, Constant] = field(default_factory=dict[Var, Constant])
     local: dict[Var, DataflowVar] = field(default_factory=dict[Var, DataflowVar])
-    """Outputs of dataflow blocks that nothing outside of their block uses, as variables of the block."""
+    """Outputs of dataflow blocks that nothing outside their block uses, as variables of the block."""
 
     @property
     def is_empty(self) -> bool:
         return not (self.aliases or self.renamed or self.constants or self.local)
 
     def final(self, var: Var) -> Var:
-        """The variable that stands for ``var`` in the end."""
+        """The variable that replaces ``var`` in the end."""
         while var in self.aliases or var in self.renamed:
             var = self.renamed[var] if var in self.renamed else self.aliases[var]
         return var
@@ -48,9 +48,9 @@ _DefinitionRow: TypeAlias = tuple[Binding | None, list[Var], _Home]
 
 
 def _rows(function: Function) -> Iterator[_DefinitionRow]:
-    """Each binding of ``function``, what it uses, and the dataflow block around it; None stands for a result.
+    """Each binding of ``function``, the variables it uses, and the dataflow block around it; None stands for a result.
 
-    What stands in branches and inner functions comes before the binding that they belong to.
+    Bindings in branches and inner functions come before the binding that contains them.
     """
     pending: list[tuple[SeqExpr | Binding | _DefinitionRow, _Home]] = [(function.body, None)]
     while pending:
@@ -80,7 +80,7 @@ class _Values:
         self.aliases: dict[Var, Var] = {}
 
     def seen_through(self, value: Expr) -> Expr:
-        """``value``, or what it is when tuples that are written out are looked into."""
+        """``value``, with projections of written-out tuples resolved, and rebuilt tuples as their parameter."""
         if isinstance(value, TupleGetItem):
             whole = self._whole(value.tuple_value)
             return whole.fields[value.index] if isinstance(whole, Tuple) else value
@@ -96,7 +96,7 @@ class _Values:
         return owner
 
     def _taken_apart(self, value: Tuple) -> Var | None:
-        """The parameter whose fields, all of them in order, ``value`` puts together again."""
+        """The parameter whose fields, all in order, ``value`` collects again; None if there is none."""
         owner: Expr | None = None
         for index, one in enumerate(value.fields):
             item = self.known.get(one) if isinstance(one, Var) else None
@@ -126,13 +126,13 @@ def _planned(function: Function) -> _RenamingPlan:
             continue
         value = values.seen_through(value)
         if isinstance(value, Var) and (home is None or homes.get(value) is not home):
-            seen_outside.add(value)  # as a field of a tuple, which need not be the variable that was named
+            seen_outside.add(value)  # the field of a tuple, which may be another variable than the named one
         if isinstance(value, Var) and is_subtype(value.ty, var.ty) is True:
             values.aliases[var] = values.aliases.get(value, value)
         elif isinstance(value, Constant):
             plan.constants[var] = value
         values.known[var] = value
-    # What a function inside a dataflow block binds is in a block of its own.
+    # Bindings of a function inside a dataflow block are in a block of their own.
     own = {binding.var for home in set(homes.values()) if home is not None for binding in home}
     for var in homes:
         if var in own and type(var) is Var and var not in seen_outside:
@@ -143,7 +143,7 @@ def _planned(function: Function) -> _RenamingPlan:
 
 
 def _settle(plan: _RenamingPlan, var: Var, target: Var) -> None:
-    """Let one of two names go: that of ``var``, unless only ``var`` is seen outside of the block of ``target``."""
+    """Remove one of two names: that of ``var``, unless only ``var`` is visible outside the block of ``target``."""
     while target in plan.renamed:
         target = plan.renamed[target]
     if var is target:
@@ -189,17 +189,17 @@ class _OneName(ExprMutator):
 
 
 def with_one_name(function: Function) -> Function:
-    """``function`` with one name for one value; itself where that is so. Cost: linear."""
+    """``function`` with one name for one value; the same object if nothing changes. Cost: linear."""
     plan = _planned(function)
     return function if plan.is_empty else _OneName(plan).mutate(function)
 
 
 def tidied(function: Function) -> Function:
-    """``function`` after a rewrite: where it has other names for values, or outputs of blocks that are local to them,
-    `with_one_name` and nothing that is unused.
+    """``function`` after a rewrite: aliases are resolved, and outputs that only their block uses become local.
 
-    What is unused may have kept a value from being local to its block: both go on until neither finds anything.
-    Cost: a look at each binding where there are none.
+    Unused bindings are then removed. Nothing is done if there are no aliases and no such outputs. An unused binding may
+    keep a value from being local to its block, so both steps (`with_one_name`, removal) are repeated until nothing
+    changes. Cost: one look at each binding if there is nothing to do.
     """
     while _has_other_names(function) or _has_local_outputs(function):
         shorter = remove_all_unused(with_one_name(function))
@@ -223,7 +223,7 @@ def _has_other_names(function: Function) -> bool:
 
 
 def _has_local_outputs(function: Function) -> bool:
-    """True if an output of a dataflow block is used in that block alone; two blocks that became one leave such."""
+    """True if an output of a dataflow block is used only in that block, as after two blocks were merged."""
     blocks = [block for block in function.body.blocks if isinstance(block, DataflowBlock)]
     homes = {binding.var: block for block in blocks for binding in block if type(binding.var) is Var}
     inside: set[Var] = set()

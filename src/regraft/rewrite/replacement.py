@@ -1,4 +1,4 @@
-"""The replacement of a match of a rule of two functions: ``after``, called with the values of the match."""
+"""The replacement for a match of a rule of two functions: ``after``, called with the values of the match."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .unknown_shapes import outline, rebuilt, shapes_agree
 
 
 def values_of(result: Any) -> list[Expr]:
-    """The values that a function of a rule gives, one or several."""
+    """The values that a function of a rule returns, one or several."""
     several = cast("Sequence[Any]", result) if isinstance(result, tuple | list) else [result]
     return [as_expr(value) for value in several]
 
 
 def _taken_by(name: str, after: Callable[..., Any], known: Collection[str]) -> Collection[str]:
-    """The names that ``after`` takes, of those that ``before`` has; with ``**rest``, all of them."""
+    """The names of ``before`` that ``after`` takes; with ``**rest``, all of them."""
     parameters = inspect.signature(after).parameters.values()
     for one in parameters:
         if one.kind in (one.VAR_POSITIONAL, one.POSITIONAL_ONLY):
@@ -43,7 +43,7 @@ def _taken_by(name: str, after: Callable[..., Any], known: Collection[str]) -> C
 
 
 class Replacement:
-    """Calls ``after`` with what a match stands for."""
+    """Calls ``after`` with the values of a match."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class Replacement:
         self.after = after
         self.outputs = outputs
         self.parts = list(dict.fromkeys(part for output in outputs for part in all_patterns(output)))
-        """The patterns of all that the outputs are computed by."""
+        """The patterns of all values that the outputs are computed from."""
         self.places = places
-        """Attributes that hold variables: of what pattern, and the form of each."""
+        """Attributes that hold variables: the pattern of the call, the attribute's name, and its form."""
         self.agreeing = agreeing
         self.told = told
         self._known: dict[object, bool] = {}
-        """By the outlines of matches whose shapes are not known, whether both sides have the same."""
+        """For matches with unknown shapes, by their outlines: True if both sides have the same shapes."""
         wanted = _taken_by(name, after, [*operands, *attributes, *variables])
         self.numbers = [key for key in numbers if key in wanted]
         self.operands = operands
@@ -79,7 +79,7 @@ class Replacement:
         """The loose attributes, and variables for attributes, that ``after`` takes."""
 
     def rule(self, pattern: DFPattern | PatternContext, approximate: float | None, *, exclusive: bool) -> Rule:
-        """The rule over ``pattern``, which has the outputs as its roots."""
+        """The rule over ``pattern``, whose roots are the outputs."""
         inside = [part for part in self.parts if isinstance(part, CallPattern) and part not in self.outputs]
         parts = inside if exclusive else []
 
@@ -143,11 +143,11 @@ class Replacement:
             return decline(f"the replacement does not type-check here: {error}")
 
     def _operands(self, matchings: Mapping[Any, Any]) -> dict[str, Any]:
-        """The values of the operands, without those of alternatives that a match does not have."""
+        """The values of the operands; operands in alternatives that did not match are left out."""
         return {key: matchings[pattern] for key, pattern in self.operands.items() if pattern in matchings}
 
     def _over(self, operands: Mapping[str, Any], attributes: Mapping[str, Any]) -> list[Expr] | Decline:
-        """The result of ``after`` over these operands, of which it gets those that it takes; raises its errors."""
+        """The result of ``after``, called with the operands and attributes that it takes; raises its errors."""
         values = {key: operands[key] for key in self.taken}
         for key in self.numbers:
             values[key] = values[key].data.numpy().reshape(()).item()
@@ -161,7 +161,7 @@ class Replacement:
             raise RewriteError(f"rule {self.name!r}: {told}") from error
 
     def _attributes(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> dict[str, Any] | Decline:
-        """The attributes that ``after`` takes; a decline where calls of a match do not have the same."""
+        """The attributes that ``after`` takes; a decline if calls of a match disagree on them."""
 
         def attributes_of(pattern: DFPattern) -> Any:
             call: Any = bindings.get(matchings[pattern], matchings[pattern])
@@ -189,9 +189,9 @@ class Replacement:
     def _of_another_shape(
         self, pairs: Sequence[tuple[Expr, Expr]], matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]
     ) -> Decline | None:
-        """A decline where only the shape of a new value does not serve: a rule without types cannot rule that out.
+        """A decline if only the shape of a new value is wrong: a rule without types cannot exclude that in advance.
 
-        ``pairs`` are new values and old ones.
+        ``pairs`` are new and old values.
         """
         is_open = False
         for new, old in pairs:
@@ -204,7 +204,7 @@ class Replacement:
         return decline("the shape is not known, and the replacement may have another, as operands broadcast")
 
     def _agree(self, matchings: Mapping[Any, Any], bindings: Mapping[Any, Expr]) -> bool:
-        """True if both sides have one shape for all shapes that the operands may have; tried once for matches alike."""
+        """True if both sides have the same shapes for all shapes of the operands; tried once for similar matches."""
         key = tuple([outline(bindings.get(found, found)) for found in map(matchings.get, self.parts)])
         if key not in self._known:
             self._known[key] = self._try_shapes(matchings, bindings)

@@ -1,7 +1,7 @@
-"""The names in a rule of two functions that stand for attributes, numbers, and values that are alternatives.
+"""Parameters of rules of two functions that stand for attributes, numbers, and alternative values.
 
-Attributes are no expressions, so a function cannot be traced with a stand-in for one. It is called with two examples
-instead: where the two results differ, the attribute is the variable.
+Attributes are not expressions, so a function cannot be traced with a stand-in for one. Instead, it is called with two
+examples: an attribute that differs between the two results is the variable.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ class AnyNumber:
 
 
 def any_attribute(first: Any, second: Any) -> Any:
-    """The default of a parameter of ``before`` that stands for any value of an attribute: `rule` reads it.
+    """The default of a parameter of ``before`` that stands for any value of an attribute; `rule` reads it.
 
-    ``first`` and ``second`` are two different values that it may have. ``before`` is called with each, and every
-    attribute, or element of one, that is the first one here and the second one there is the variable. ``after`` gets
-    the value that the match has; where the variable stands in several places, they have one value.
+    ``first`` and ``second`` are two different values that it may have. ``before`` is called with each. Every attribute,
+    or element of one, that is ``first`` in the first result and ``second`` in the second is the variable. ``after``
+    gets the value in the match. If the variable occurs in several places, they must have one value.
     """
     return AnyAttribute(first, second)
 
 
 def any_number() -> Any:
-    """The default of a parameter of ``before`` that stands for any constant of one number: `rule` reads it.
+    """The default of a parameter of ``before`` that stands for any constant of one number; `rule` reads it.
 
-    ``before`` gets an expression for it. ``after`` gets the number itself, as Python has it, so that it may become an
+    ``before`` gets an expression for it. ``after`` gets the number as a Python number, so that it can become an
     attribute.
     """
     return AnyNumber()
@@ -58,7 +58,7 @@ def any_number() -> Any:
 
 @final
 class Alternatives(Var):
-    """A value of which ``values`` are the ways to compute it; see `any_of`."""
+    """A value that may be computed in several ways, ``values``; see `any_of`."""
 
     __slots__ = ("values",)
     values: tuple[Expr, ...]
@@ -71,19 +71,19 @@ class Alternatives(Var):
 def any_of(first: Any, *others: Any) -> Expr:
     """One of several ways to compute a value, in the function ``before`` of a `rule`: each of them matches.
 
-    ``any_of(x / 2.0, x * 0.5)`` is a half of ``x``, however it is written. Where several match, the first of them is
-    taken. Its type, for what is computed of it, is that of ``first``.
+    ``any_of(x / 2.0, x * 0.5)`` is a half of ``x``, however it is written. If several match, the first one is taken.
+    Values that are computed from it see the type of ``first``.
     """
     return Alternatives([as_expr(one) for one in (first, *others)])
 
 
 def parts_of(expr: Expr) -> Sequence[Expr]:
-    """The values that ``before`` made ``expr`` of: operands, fields, or alternatives."""
+    """The values that ``before`` built ``expr`` from: operands, fields, or alternatives."""
     return expr.values if isinstance(expr, Alternatives) else operands_of(expr)
 
 
 class AttributeHole(NamedTuple):
-    """In the place of an attribute, or of an element of one: the variable of that name."""
+    """Takes the place of an attribute, or of an element of one: the variable of that name."""
 
     name: str
 
@@ -97,7 +97,7 @@ class _AttributeDifferences:
         self.met: set[str] = set()
 
     def form(self, call: Call, key: str, first: Any, second: Any) -> Any:
-        """The value of an attribute with holes in it."""
+        """The value of an attribute, with holes for variables."""
         if attribute_key(first) == attribute_key(second):
             return first
         for name, variable in self.variables.items():
@@ -115,7 +115,7 @@ class _AttributeDifferences:
 
 
 def _is_example(value: Any, example: Any) -> bool:
-    """True if an attribute is an example, as the operator holds it: 1 may have become 1.0, a list a tuple."""
+    """True if an attribute is an example as the operator stores it: 1 may have become 1.0, and a list a tuple."""
     if isinstance(example, list):
         example = tuple(cast("list[Any]", example))
     return isinstance(value, bool) == isinstance(example, bool) and value == example
@@ -124,10 +124,10 @@ def _is_example(value: Any, example: Any) -> bool:
 def attribute_places(
     rule: str, first: Sequence[Expr], second: Sequence[Expr], variables: Mapping[str, AnyAttribute]
 ) -> dict[int, dict[str, Any]]:
-    """For each call of ``first``, by identity, the attributes that hold variables, with a `AttributeHole` for each.
+    """For each call of ``first``, by identity, the attributes that hold variables, with an `AttributeHole` for each.
 
-    ``second`` is what ``before`` made of the second examples. Raises `RewriteError` where the two differ in anything
-    else, or where a variable stands nowhere. Cost: linear in the two.
+    ``second`` is the result of ``before`` for the second examples. Raises `RewriteError` if the two differ in anything
+    else, or if a variable occurs nowhere. Cost: linear in the two.
     """
     if len(first) != len(second):
         raise RewriteError(
@@ -175,14 +175,14 @@ def attribute_places(
 
 
 def has_hole(form: Any) -> bool:
-    """True if there is a `AttributeHole` in the form of an attribute."""
+    """True if the form of an attribute contains an `AttributeHole`."""
     if isinstance(form, AttributeHole):
         return True
     return isinstance(form, tuple) and any(has_hole(item) for item in cast("tuple[Any, ...]", form))
 
 
 def read_attribute(form: Any, value: Any, known: dict[str, Any]) -> str | None:
-    """Put what the holes of ``form`` hold in ``value`` into ``known``; the reason if it has another form."""
+    """Add the values of the holes of ``form`` in ``value`` to ``known``; the reason if ``value`` has another form."""
     if isinstance(form, AttributeHole):
         before = known.setdefault(form.name, value)
         same = attribute_key(before) == attribute_key(value)
