@@ -1,7 +1,7 @@
-"""Questions about a program: what variables stand for, who uses them, what is free, unused or impure.
+"""Analyses of a program: the values of variables, their users, and what is free, unused or impure.
 
-Under Relax's names where Relax has one. Knows the language and the vocabulary; answers, and changes nothing,
-but for `remove_all_unused`. Every question costs time linear in the program.
+Names are Relax's if Relax has one. Knows the language and the vocabulary. Nothing is changed, except by
+`remove_all_unused`. The cost of every analysis is linear in the program.
 """
 
 from ..left_out import names_left_out as _names_left_out

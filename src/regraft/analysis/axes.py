@@ -1,9 +1,9 @@
-"""The axes of a value by what they are made of, however many permutations, reshapes and broadcasts lie between.
+"""The axes of a value by their origin, through any number of permutations, reshapes and broadcasts.
 
-Each axis is an `AxisGroup`: the `Axis` objects that it is made of, major first; none for an axis of size 1. A
-permutation moves groups, a reshape joins or splits them, a broadcast has more than what is broadcast. `sources` reads
-what a value is a view of, and `arrangement` says how to write a value with other axes: reshape, permute, reshape,
-without what changes nothing.
+Each axis is an `AxisGroup`: the `Axis` objects that it is made of, major first; empty for an axis of size 1. A
+permutation moves groups, a reshape merges or splits them, and a broadcast has more axes than its operand. `sources`
+finds the values that a value is a view of. `arrangement` writes a value with other axes by a reshape, a permutation and
+a reshape, omitting steps that change nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .values import definition, resolve
 
 
 class Axis:
-    """One axis that means one thing, or a part of it.
+    """One axis with one meaning, or a part of one.
 
-    A ``divisible`` one may turn out to be made of several: a reshape that splits it gives it ``parts``.
+    A ``divisible`` axis may turn out to be made of several: a reshape that splits it sets its ``parts``.
     """
 
     __slots__ = ("divisible", "parts", "size")
@@ -42,7 +42,7 @@ Groups: TypeAlias = Sequence[AxisGroup]
 
 
 class View(NamedTuple):
-    """A value, what its axes are made of, and the number that it is to be multiplied by."""
+    """A value, the groups that its axes are made of, and a factor to multiply it by."""
 
     value: Expr
     groups: Groups
@@ -59,7 +59,7 @@ def axis_of(size: Dim, *, divisible: bool = False) -> AxisGroup:
 
 
 def atoms(axes: Iterable[Axis]) -> AxisGroup:
-    """``axes`` in the smallest parts that are known."""
+    """``axes`` in the smallest known parts."""
     found: list[Axis] = []
     for axis in axes:
         found += atoms(axis.parts) if axis.parts else (axis,)
@@ -67,7 +67,7 @@ def atoms(axes: Iterable[Axis]) -> AxisGroup:
 
 
 def together(groups: Iterable[Iterable[Axis]]) -> AxisGroup:
-    """All axes of ``groups``, in the smallest parts that are known."""
+    """All axes of ``groups``, in the smallest known parts."""
     return atoms([axis for group in groups for axis in group])
 
 
@@ -77,7 +77,7 @@ def size_of(group: Iterable[Axis]) -> Dim:
 
 
 def aligned(shape: Sequence[Dim], groups: Groups) -> Groups:
-    """The axes of a value of that shape, which broadcasts to ``groups``; of their own where that is not certain."""
+    """The axes of a value of ``shape``, which broadcasts to ``groups``; those not certainly in ``groups`` are new."""
     own = groups[len(groups) - len(shape) :]
     return [
         () if _is_one(size) else group if dims_equal(size, size_of(group)) is True else (Axis(size),)
@@ -86,9 +86,9 @@ def aligned(shape: Sequence[Dim], groups: Groups) -> Groups:
 
 
 def spread(value: Expr, groups: Groups) -> View:
-    """``value``, which broadcasts to ``groups``, as a view of those that it has.
+    """``value``, which broadcasts to ``groups``, as a view with those of the groups that it has.
 
-    An axis of another size than it is known to have is 1, or that size, and is broadcast to it.
+    An axis whose size is not known to be that of its group is 1 or of that size, and is broadcast to it.
     """
     sizes = shape_of(value)
     own = groups[len(groups) - len(sizes) :]
@@ -98,7 +98,7 @@ def spread(value: Expr, groups: Groups) -> View:
 
 
 def regrouped(groups: Iterable[AxisGroup], shape: Sequence[Dim]) -> Groups | None:
-    """The groups of a reshape to ``shape``; None where it does more than to join axes and to split divisible ones."""
+    """The groups after a reshape to ``shape``; None if it does more than merge axes and split divisible ones."""
     left = [*reversed(together(groups))]
     found: list[AxisGroup] = []
     for size in shape:
@@ -167,13 +167,13 @@ _BEFORE: Final[Mapping[str, Callable[[Call, Groups, Sequence[Dim]], Groups | Non
     "relax.tile": _before_tile,
     "relax.broadcast_to": _before_broadcast,
 }
-"""The groups of the operand of a call, from those of the call."""
+"""For each operator, a function from the groups of a call to the groups of its operand."""
 
 
 def sources(
     view: View, definitions: Mapping[Var, Expr], *, multiples: bool = True, most: int | None = None
 ) -> list[View]:
-    """``view``, and what it is a view of, or a multiple, step by step inwards: all, or ``most``. Cost: the steps."""
+    """``view``, and what it is a view or a multiple of, step by step inwards, ``most`` at most. Cost: the steps."""
     found = [view]
     while len(found) != most and (inner := source(found[-1], definitions, multiples=multiples)) is not None:
         found.append(inner)
@@ -181,7 +181,7 @@ def sources(
 
 
 def source(view: View, definitions: Mapping[Var, Expr], *, multiples: bool = True) -> View | None:
-    """The source of ``view`` by one step, which is a view or, with ``multiples``, a multiple; None if there is none."""
+    """The source of ``view``, one step inwards: a view or, with ``multiples``, a multiple; None if there is none."""
     value, groups, factor = view
     scaled = without_factor(value, definitions) if multiples else None
     if scaled is not None:
@@ -194,10 +194,10 @@ def source(view: View, definitions: Mapping[Var, Expr], *, multiples: bool = Tru
 
 
 def is_last_axis_apart(value: Expr, definitions: Mapping[Var, Expr]) -> bool:
-    """True if neighbours along the last axis of ``value`` lie apart in memory, where permuting moves no numbers.
+    """True if neighbours along the last axis of ``value`` are apart in memory, for an engine that permutes by strides.
 
-    That is so of an axis that was permuted to the end. An elementwise operator leaves its operand's axes where they
-    are; what any other operator makes lies in the order of its axes. Cost: the steps.
+    This holds for an axis that was permuted to the end. An elementwise operator keeps the axes of its operand; the
+    result of any other operator is stored in the order of its axes. Cost: the steps.
     """
     groups = [axis_of(size, divisible=True) for size in shape_of(value)]
     last, view = groups[-1], View(value, groups)
@@ -217,7 +217,7 @@ def is_last_axis_apart(value: Expr, definitions: Mapping[Var, Expr]) -> bool:
 
 
 class Arrangement(NamedTuple):
-    """Calls that bring ``value`` to other axes: for each, the operator and what it takes besides a tensor.
+    """Calls that bring ``value`` to other axes: for each, the operator and its argument besides the tensor.
 
     ``factor`` is the number that the result is to be multiplied by.
     """
@@ -227,14 +227,14 @@ class Arrangement(NamedTuple):
     factor: float = 1.0
 
     def written(self) -> Expr:
-        """The calls."""
+        """The calls as an expression."""
         made = self.value
         for operator, operand in self.steps:
             made = operator(made, operand)
         return made
 
     def of_array(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-        """The result of the calls on ``array`` in the place of the value; None where sizes are not known."""
+        """The result of the calls on ``array`` in place of the value; None if sizes are not known."""
         for operator, operand in self.steps:
             if not all(isinstance(size, int) for size in operand):
                 return None
@@ -250,9 +250,10 @@ _ON_ARRAYS: Final[Mapping[Callable[[Expr, Any], Expr], Callable[..., Any]]] = {
 
 
 def arrangement(view: View, wanted: Iterable[Iterable[Axis]]) -> Arrangement:
-    """``view`` with the axes ``wanted``, of size 1 where it lacks all of one.
+    """``view`` with the axes ``wanted``; an axis of which it has no part gets size 1.
 
-    Where it lacks a part of an axis, it is repeated along that. Raises `ValueError` if it has others than these.
+    An axis of which it has only a part is repeated along the missing part. Raises `ValueError` if it has axes that are
+    not wanted.
     """
     have, full = [atoms(group) for group in view.groups], [atoms(group) for group in wanted]
     present = {axis for group in have for axis in group}
@@ -267,7 +268,7 @@ def arrangement(view: View, wanted: Iterable[Iterable[Axis]]) -> Arrangement:
         return Arrangement(view.value, [*alone, repeat, (ops.reshape, _sizes(want))], view.factor)
     if together(have) == together(want):
         return Arrangement(view.value, [] if have == want else [(ops.reshape, _sizes(want))], view.factor)
-    # An axis of size 1 serves as any other.
+    # An axis of size 1 can stand for any other of size 1.
     units = [(Axis(1),) for _ in range(min(have.count(()), want.count(())))]
     have, want = _filled(have, units), _filled(want, units)
     joined = {pair for group in have for pair in pairwise(group)} & {pair for group in want for pair in pairwise(group)}
@@ -291,7 +292,7 @@ def _filled(groups: Groups, units: Iterable[AxisGroup]) -> list[AxisGroup]:
 
 
 def _runs(group: AxisGroup, joined: set[tuple[Axis, Axis]]) -> list[AxisGroup]:
-    """``group`` cut wherever two neighbours are not ``joined``."""
+    """``group`` split between neighbours that are not ``joined``."""
     runs: list[AxisGroup] = []
     for axis in group:
         if runs and (runs[-1][-1], axis) in joined:
@@ -302,9 +303,9 @@ def _runs(group: AxisGroup, joined: set[tuple[Axis, Axis]]) -> list[AxisGroup]:
 
 
 def nearest(views: Sequence[View | None], wanted: Groups) -> Arrangement | None:
-    """One of ``views``, the `sources` of a value without those left out, with the axes ``wanted``.
+    """One of ``views``, the `sources` of a value (None for those to skip), with the axes ``wanted``.
 
-    It is the one that takes the fewest calls, those that it is made by counted in; None if none has these axes.
+    It is the one that takes the fewest calls, including the calls that compute it; None if none has these axes.
     """
     axes = set(together(wanted))
     best: tuple[int, Arrangement] | None = None
@@ -314,13 +315,13 @@ def nearest(views: Sequence[View | None], wanted: Groups) -> Arrangement | None:
         if view is not None and axes == set(together(view.groups)):
             way = arrangement(view, wanted)
             calls = made_by + len(way.steps)
-            # Of several, the outermost: it is there already.
+            # If several take equally many, use the outermost: it is computed already.
             best = (calls, way) if best is None or calls <= best[0] else best
     return None if best is None else best[1]
 
 
 def alone(view: View, wanted: AxisGroup, definitions: Mapping[Var, Expr]) -> Expr | None:
-    """``view`` with the one axis ``wanted``, where it is the same along all others; None where that is not known."""
+    """``view`` with the single axis ``wanted``, if it is the same along all others; None if that is not known."""
     known, groups, _ = view = View(resolve(definitions, view.value), view.groups)
     if not isinstance(known, Constant):
         found = nearest(sources(view, definitions, multiples=False), [wanted])

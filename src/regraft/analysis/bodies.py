@@ -11,9 +11,9 @@ from .variables import free_symbolic_vars
 
 
 def loop_body(params: Sequence[Var], seq: SeqExpr, results: Sequence[Expr]) -> Function:
-    """The function of ``params`` that gives ``results`` of ``seq``.
+    """The function of ``params`` that returns ``results`` of ``seq``.
 
-    It promises the sizes that are known outside of it: those of its parameters, and those of what is around it.
+    Its type mentions only sizes that are known outside it: sizes of its parameters, and of the surrounding program.
     """
     body = SeqExpr(seq.blocks, Tuple(results))
     around = free_symbolic_vars(Function(params, body, OBJECT))

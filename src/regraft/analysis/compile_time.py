@@ -1,4 +1,4 @@
-"""The part of a function that is computed before it gets its inputs: weights, and what is made of them alone."""
+"""The part of a function that can be computed before its inputs are known: weights, and values computed from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .variables import free_symbolic_vars
 def weights_of(function: Function) -> tuple[Var, ...]:
     """The parameters that are weights: those after the first ``num_input``, an attribute of the function.
 
-    None without that attribute: every parameter may be an input then.
+    Empty without that attribute: every parameter may then be an input.
     """
     count = function.attrs.get("num_input")
     return function.params[count:] if isinstance(count, int) else ()
@@ -27,9 +27,8 @@ def known_before_inputs(
 ) -> dict[Var, None]:
     """The weights of ``function`` and every value of its body that depends on weights and constants only, in order.
 
-    Values with effects, branches, and casts unless ``casts`` are left out, and so is what a branch binds. A value that
-    depends on nothing at all counts, if it is computed by a call. With ``sizes``, values that mention others are left
-    out, too. Cost: linear.
+    Values with effects, branches, and casts (unless ``casts``) are left out, and so are values bound in a branch. A
+    call without operands counts. With ``sizes``, values that mention other sizes are left out, too. Cost: linear.
     """
     known = dict.fromkeys(weights_of(function))
     for block in function.body.blocks:
@@ -47,15 +46,16 @@ def known_before_inputs(
 
 
 def is_known(leaf: Expr, known: dict[Var, None]) -> bool:
-    """True if ``leaf`` is no variable, or one of ``known``."""
+    """True if ``leaf`` is not a variable, or is one of ``known``."""
     return not isinstance(leaf, Var) or leaf in known
 
 
 def computable_at_compile_time(func: Function) -> list[Var]:
-    """The weights of ``func``, parameters after the first ``num_input``, and what is made of them and constants alone.
+    """The weights of ``func``, and the values that are computed from weights and constants alone.
 
-    In order of definition; empty without the attribute ``num_input``. Values with effects, branches, casts, and sizes
-    that no weight has are left out, and so is what a branch binds. Cost: linear.
+    Weights are the parameters after the first ``num_input``. In order of definition; empty without the attribute
+    ``num_input``. Values with effects, branches, casts, and values with sizes that no weight has are left out, and so
+    are values bound in a branch. Cost: linear.
     """
     if not isinstance(func.attrs.get("num_input"), int):
         return []

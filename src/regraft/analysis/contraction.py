@@ -1,4 +1,4 @@
-"""Products of two tensors, summed along common axes, by labels of these: ``matmul`` and ``einsum`` alike."""
+"""Products of two tensors that are summed along common axes, as labelled axes: ``matmul`` and ``einsum`` alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .values import definition, resolve
 
 
 class LabelRoles(NamedTuple):
-    """The labels that are summed, and those that only one operand has, or only the other one."""
+    """The labels that are summed, the labels that only the first operand has, and those of only the second."""
 
     summed: Sequence[str]
     ours: Sequence[str]
@@ -23,9 +23,9 @@ class LabelRoles(NamedTuple):
 
 
 class Contraction(NamedTuple):
-    """A product of two ``operands``: the labels of the axes of each, and those of the result.
+    """A product of two ``operands``: the labels of the axes of each, and the labels of the result.
 
-    What the result lacks is summed. As in ``einsum``, an axis of a label may have size 1 in one operand.
+    Labels that the result lacks are summed. As in ``einsum``, an axis of a label may have size 1 in one operand.
     """
 
     operands: Sequence[Expr]
@@ -33,7 +33,7 @@ class Contraction(NamedTuple):
     result: Sequence[str]
 
     def roles(self, place: int) -> LabelRoles | None:
-        """The roles of the labels for the operand at ``place``; None if one is twice in a term or summed by itself."""
+        """The roles of the labels for the operand at ``place``; None if one is twice in a term or summed alone."""
         ours, theirs, result = {*self.terms[place]}, {*self.terms[1 - place]}, {*self.result}
         if not (ours ^ theirs) <= result or any(len({*term}) < len(term) for term in self.terms):
             return None
@@ -49,14 +49,14 @@ class Contraction(NamedTuple):
         return View(operand, aligned(shape_of(operand), [axes[label] for label in term]))
 
     def size_of(self, label: str) -> Dim:
-        """The size of an axis of the operands, 1 only where it is that in each."""
+        """The size of a label's axis; 1 only if it is 1 in each operand."""
         pairs = zip(self.operands, self.terms, strict=True)
         sizes = [shape_of(operand)[term.index(label)] for operand, term in pairs if label in term]
         return next((size for size in sizes if dims_equal(size, 1) is not True), 1)
 
 
 def contraction_of(value: Expr, definitions: Mapping[Var, Expr]) -> Contraction | None:
-    """``value`` as a product of two tensors; None if it is none, or of numbers or unknown shapes."""
+    """``value`` as a product of two tensors; None if it is not one, or if operands are scalars or of unknown shape."""
     call = definition(definitions, resolve(definitions, value))
     if not isinstance(call, Call):
         return None

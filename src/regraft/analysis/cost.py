@@ -1,8 +1,8 @@
-"""The cost of running a program, counted on its types: arithmetic operations, and bytes that are read and written.
+"""The cost of running a program, counted from its types: arithmetic operations, and bytes read and written.
 
-A model of the work, not of a machine: an operation is one addition, multiplication, comparison or call of an
-elementary function; a view moves nothing. Good for choosing between two programs that compute the same. Counts are
-dims: symbolic where sizes are.
+This models the work, not a machine: an operation is one addition, multiplication, comparison or call of an elementary
+function; a view moves nothing. It is good for choosing between two programs that compute the same. Counts are dims:
+symbolic if sizes are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["UNKNOWN", "Cost", "bytes_of", "call_cost", "constant_bytes", "elemen
 
 
 class Cost(NamedTuple):
-    """``operations`` of arithmetic, and ``bytes`` read and written; ``unknown`` calls could not be counted."""
+    """Arithmetic ``operations``, and ``bytes`` read and written; ``unknown`` is the number of calls not counted."""
 
     operations: Dim = 0
     bytes: Dim = 0
@@ -55,11 +55,11 @@ def _bytes_of_tensor(ty: TensorType) -> Dim | None:
 
 
 def call_cost(call: Call) -> Cost:
-    """The cost of one call; a view costs nothing, and a call of no operator cannot be counted.
+    """The cost of one call; a view costs nothing, and a call of anything but an operator cannot be counted.
 
-    An operator without a count of its own takes one operation for each element of the result; a reduction, of what it
-    reduces; one that only moves elements, none; and a composite what its decomposition takes. Cost: linear in the
-    operands, or that of the decomposition.
+    An operator with a cost function uses it. Otherwise, a reduction takes one operation for each element of its
+    operand; an operator that only moves elements takes none; a composite takes those of its decomposition; and any
+    other operator takes one for each element of the result. Cost: linear in the operands, or that of the decomposition.
     """
     op = call.op
     if not isinstance(op, Op):
@@ -83,15 +83,15 @@ def _operations(call: Call, op: Op) -> Dim | None:
             values = [binding.value for binding in decompose(call).bindings]
             return total(_operations(x, x.op) for x in values if isinstance(x, Call) and isinstance(x.op, Op))
         except DecomposeError:
-            pass  # what is not known of its operands leaves a count of the result
+            pass  # if the decomposition needs unknown facts, count the elements of the result
     return elements_of(call.ty)
 
 
 def estimate_cost(program: Function | IRModule) -> Cost:
-    """The cost of all calls of ``program`` together, each once: both sides of branches, and each function of a module.
+    """The cost of all calls of ``program``, each once: both sides of branches, and each function of a module.
 
-    The body of a loop counts as often as it has steps, once where that is not known. Cost: linear, for each loop that
-    a loop is in once more.
+    The body of a loop counts once for each step, or once if the number of steps is not known. Cost: linear, and once
+    more for each level of nested loops.
     """
     total = Cost()
     bodies: dict[Expr, Function] = {}
@@ -107,7 +107,7 @@ def estimate_cost(program: Function | IRModule) -> Cost:
 
 
 def _repeated(cost: Cost, steps: Dim | None) -> Cost:
-    """The cost of all ``steps`` but one; nothing where their number is not known."""
+    """The cost of all ``steps`` except one; nothing if their number is not known."""
     more = 0 if steps is None else steps - 1
     return Cost(cost.operations * more, cost.bytes * more)
 

@@ -1,4 +1,4 @@
-"""Values of a program that hold finite numbers, whatever its inputs are."""
+"""Values of a program that are finite for all inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .values import leaves_of, resolve
 
 
 class FiniteValues:
-    """The values that are finite if ``weights`` and the assumed ones are; found once for each value."""
+    """The values that are finite if ``weights`` and the assumed values are; found once for each value."""
 
     __slots__ = ("_known",)
 
@@ -22,11 +22,11 @@ class FiniteValues:
         self._known: dict[Expr, bool] = dict.fromkeys(weights, True)
 
     def assume(self, value: Expr, bindings: Mapping[Var, Expr]) -> None:
-        """Take ``value`` to be finite."""
+        """Assume that ``value`` is finite."""
         self._known[resolve(bindings, value)] = True
 
     def holds(self, value: Expr, bindings: Mapping[Var, Expr]) -> bool:
-        """True if ``value`` holds finite numbers only; cost: the bindings that it is computed from, once for all."""
+        """True if all numbers of ``value`` are finite. Cost: the bindings that it is computed from, once in total."""
         known = self._known
         root = resolve(bindings, value)
         pending = [root]
@@ -43,7 +43,7 @@ class FiniteValues:
         return known[root]
 
     def _parts(self, leaf: Expr, bindings: Mapping[Var, Expr]) -> list[Expr] | None:
-        """The leaves that have to be finite for ``leaf`` to be; None if it may not be finite in any case."""
+        """The leaves that must be finite for ``leaf`` to be finite; None if it may be infinite in any case."""
         if isinstance(leaf, Constant):
             return [] if np.isfinite(np.asarray(leaf.data.numpy(), dtype="float64")).all() else None
         dtype = leaf.ty.dtype if isinstance(leaf.ty, TensorType) else None

@@ -1,7 +1,7 @@
-"""The estimated time of a call: a roofline over what `cost` counts, with the price of making the call at all.
+"""The estimated time of a call: a roofline over the counts of `cost`, plus the overhead of the call.
 
-A few numbers stand for a machine and the engine on it. They are good for comparing two ways to compute the same thing,
-and for nothing finer: the estimate of one call may be off by a factor of two.
+A few numbers describe a machine and the engine on it. They are good for comparing two ways to compute the same thing,
+and not for more: the estimate of a single call may be wrong by a factor of two.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .cost import call_cost
 
 
 class Machine(NamedTuple):
-    """One core and what drives it.
+    """One core and its engine.
 
-    ``operations`` and ``bytes`` are what it does in a second; ``call`` is the time in seconds that a call takes before
-    it computes anything, and ``part`` what each field of a result that is a tuple takes beside that. A product of
-    matrices is computed in tiles of ``columns``: a narrower one takes as long as one of a full tile.
+    ``operations`` and ``bytes`` are per second. ``call`` is the overhead of a call in seconds, and ``part`` the further
+    overhead of each field of a tuple result. Matrix products are computed in tiles of ``columns``: a narrower product
+    takes as long as a full tile.
     """
 
     operations: float
@@ -31,19 +31,18 @@ class Machine(NamedTuple):
 
 
 CPU_CORE: Final = Machine(operations=200e9, bytes=40e9, call=2e-6, part=0.25e-6, columns=32)
-"""A core of a server with 512-bit vectors, driven by ONNX Runtime or PyTorch, on float32.
+"""A core of a server with 512-bit vectors, with ONNX Runtime or PyTorch, on float32.
 
-Fitted to both at once on groups of parallel products (``python -m bench combining`` measures them), where it has to say
-which of two ways is faster. Parts of a split count as copied: ONNX Runtime copies them, and what reads PyTorch's views
-pays for the strides.
+Fitted to both at once on groups of parallel products (``python -m bench combining`` measures them), where it has to
+predict which of two ways is faster. Parts of a split count as copied: ONNX Runtime copies them, and operators that read
+PyTorch's views are slower because of their strides.
 """
 
 
 def call_seconds(call: Call, machine: Machine = CPU_CORE, *, size: int = 1) -> float | None:
     """The estimated time of one call, with every size variable at ``size``; None if it cannot be counted.
 
-    The larger of the time that its arithmetic takes and the time that its bytes take, after the call's own price.
-    Cost: as `call_cost`.
+    The overhead of the call, plus the larger of the times for its arithmetic and for its bytes. Cost: as `call_cost`.
     """
     cost = call_cost(call)
     if cost.unknown:
@@ -57,7 +56,7 @@ def call_seconds(call: Call, machine: Machine = CPU_CORE, *, size: int = 1) -> f
 
 
 def _at(count: Dim, size: int) -> int:
-    """``count`` with every variable at ``size``; 0 where that size cannot be, such as 1 for the n of ``n - 2``."""
+    """``count`` with every variable at ``size``; 0 if that size is impossible, such as 1 for the n of ``n - 2``."""
     try:
         return max(0, evaluate(count, dict.fromkeys(free_symvars(count), size)))
     except ZeroDivisionError:
@@ -65,7 +64,7 @@ def _at(count: Dim, size: int) -> int:
 
 
 def _padding(product: Call, tile: int, size: int) -> float:
-    """The ratio of columns that a product computes to columns that it has: the last tile is always a full one."""
+    """The ratio of computed columns to actual columns of a product: the last tile is always a full one."""
     right, out = product.args[1].ty, product.ty
     assert isinstance(right, TensorType)
     assert isinstance(out, TensorType)

@@ -1,4 +1,4 @@
-"""Masks that are added to scores: numbers that hide, and constants that are triangles."""
+"""Masks that are added to scores: numbers that hide scores, and constants that are triangles."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..ir.dims import Dim
 from .tensors import same_sizes
 
 AS_GOOD_AS_INFINITE: Final = -1e30
-"""A number so low that adding a score to it in float32 gives the number again."""
+"""A number so low that adding a score to it in float32 returns the number itself."""
 
 
 def causal_kind(added: np.ndarray[Any, Any], sizes: Sequence[Dim], *, alone: bool) -> str | None:
     """The kind of causal mask that ``added`` is, exactly, for scores whose last axes have ``sizes``.
 
-    None if it is none, or one that leaves a query without keys. ``alone`` says that there is no other mask, so that a
+    None if it is not one, or if it leaves a query without keys. ``alone`` says that there is no other mask, so that a
     very low number is as good as minus infinity. Cost: the elements.
     """
     hidden, (queries, keys) = added != 0, added.shape[-2:]

@@ -8,7 +8,7 @@ from .variables import called_names
 
 
 def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
-    """The groups of functions that call each other in a circle; a function that calls itself is a group of its own.
+    """The groups of functions that call each other in a cycle; a function that calls itself is a group of its own.
 
     Groups and their members are in the module's order. Cost: linear.
     """
@@ -20,7 +20,7 @@ def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
 
 
 def _connected(edges: dict[str, list[str]]) -> list[list[str]]:
-    """The strongly connected parts of a graph, by Tarjan's algorithm with a stack of its own."""
+    """The strongly connected components of a graph, by Tarjan's algorithm with an explicit stack."""
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     open_names: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Facts that are read off a tensor: its shape and dtype, the one number that it is, the number that it is times."""
+"""Facts about a tensor: its shape and dtype, its value if it is one number, and a factor it is multiplied by."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SCALED: Final = ("relax.astype", "relax.divide", "relax.multiply")
 
 
 def shape_of(expr: Expr) -> tuple[Dim, ...]:
-    """The shape of a tensor; none for what has no known shape."""
+    """The shape of a tensor; empty for a value without a known shape."""
     return (expr.ty.shape or ()) if isinstance(expr.ty, TensorType) else ()
 
 
 def stated_shape(expr: Expr) -> tuple[Dim, ...] | None:
-    """The shape of a tensor; None where it is not known."""
+    """The shape of a tensor; None if it is not known."""
     return expr.ty.shape if isinstance(expr.ty, TensorType) else None
 
 
@@ -43,21 +43,21 @@ def same_sizes(ours: Sequence[Dim], theirs: Sequence[Dim]) -> bool:
 
 
 def number_of(expr: Expr) -> float | None:
-    """The value of a constant of one element; None for others."""
+    """The value of a constant of one element; None for other values."""
     if not isinstance(expr, Constant) or expr.data.size != 1:
         return None
     return float(np.asarray(expr.data.numpy(), dtype="float64").reshape(()))
 
 
 def whole_numbers(operand: Expr) -> list[int] | None:
-    """The numbers that an operand such as the bounds of a slice lists; None where one of them is not known."""
+    """The numbers in an operand such as the bounds of a slice; None if one of them is not known."""
     fields = operand.fields if isinstance(operand, Tuple) else [operand]
     found = [field.value for field in fields if isinstance(field, PrimValue) and isinstance(field.value, int)]
     return found if len(found) == len(fields) else None
 
 
 def without_factor(expr: Expr, bindings: Mapping[Var, Expr]) -> tuple[Expr, float] | None:
-    """``expr`` as a tensor of its own type times a number other than 0; None if it is not written so.
+    """``expr`` as a tensor of its own type times a number other than 0; None if it does not have this form.
 
     A tensor of half precision may be cast to a wider dtype, multiplied there, and cast back.
     """

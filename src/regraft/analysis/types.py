@@ -1,4 +1,4 @@
-"""Questions about types, under Relax's names: how two relate, what they say without sizes, which sizes they mention."""
+"""Questions about types, with Relax's names: how two types relate, types without sizes, and the sizes in a type."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from ..ir.types import (
 
 
 class BaseCheckResult(IntEnum):
-    """The ways in which a type can hold for the values of another.
+    """The degrees to which the values of one type belong to another type.
 
-    FAIL_L0: for none of them. FAIL_L1: it may, but even the rank or the kind of value has to be checked.
-    FAIL_L2: it may, and only sizes have to be checked. PASS: for all of them.
+    FAIL_L0: none of them do. FAIL_L1: they may, but even the rank or the kind of value must be checked. FAIL_L2: they
+    may, and only sizes must be checked. PASS: all of them do.
     """
 
     FAIL_L0 = 0
@@ -45,7 +45,7 @@ class BaseCheckResult(IntEnum):
 
 
 def type_base_check(base: Type, derived: Type) -> BaseCheckResult:
-    """The grade, of four, in which values of ``derived`` are values of ``base``.
+    """The degree to which values of ``derived`` are values of ``base``.
 
     A function's parameter of shape ``(m, n)`` takes every matrix, since a call defines ``m`` and ``n``.
     """
@@ -60,7 +60,7 @@ def type_base_check(base: Type, derived: Type) -> BaseCheckResult:
 
 
 def _as_it_is_called(function: FuncType) -> FuncType:
-    """``function`` with shapes left out of parameters that take any: all of their sizes are defined there."""
+    """``function`` without the shapes of parameters that accept any shape, since they define all of their sizes."""
     if function.params is None:
         return function
     counts = Counter(size for param in function.params for size in defining_symvars(param))
@@ -73,7 +73,7 @@ def _as_it_is_called(function: FuncType) -> FuncType:
 
 
 def type_lca(lhs: Type, rhs: Type) -> Type:
-    """The most precise type that holds for the values of both."""
+    """The most precise type that contains the values of both."""
     if isinstance(lhs, FuncType) and isinstance(rhs, FuncType):
         return _common_function(lhs, rhs)
     return common_supertype(lhs, rhs)
@@ -87,17 +87,17 @@ def _common_function(lhs: FuncType, rhs: FuncType) -> Type:
 
 
 def get_static_type(ty: Type) -> Type:
-    """``ty`` without sizes: ranks and dtypes stay."""
+    """``ty`` without sizes; ranks and dtypes stay."""
     return map_type(ty, without_sizes)
 
 
 def erase_to_well_defined(
     ty: Type, shape_var_map: Mapping[SymVar, Dim] | None = None, var_map: Mapping[Any, Any] | None = None
 ) -> Type:
-    """``ty`` with the sizes of ``shape_var_map`` put for size variables; shapes that mention others are dropped.
+    """``ty`` with size variables replaced by ``shape_var_map``; shapes that mention other variables are dropped.
 
-    The type of a function stays: its parameters define its sizes. ``var_map`` is taken as in Relax and has no effect:
-    types here mention no variables of the program.
+    The type of a function stays: its parameters define its sizes. ``var_map`` is accepted as in Relax and has no
+    effect: types here mention no variables of the program.
     """
     del var_map
     known = shape_var_map or {}
@@ -114,25 +114,25 @@ def tir_vars_in_type(ty: Type) -> list[SymVar]:
 
 
 def definable_tir_vars_in_type(ty: Type) -> list[SymVar]:
-    """The size variables that ``ty`` defines where it is a parameter's: those that stand alone as a dimension.
+    """The size variables that ``ty`` defines as the type of a parameter: those that are a dimension by themselves.
 
-    Of a function's type: those of its parameters and its result.
+    For a function type: those of its parameters and its result.
     """
     parts = (*(ty.params or ()), ty.ret) if isinstance(ty, FuncType) else (ty,)
     return list(dict.fromkeys(size for part in parts for size in defining_symvars(part)))
 
 
 def collect_non_negative_expressions(ty: Type) -> list[Dim]:
-    """The symbolic dims of ``ty``, each once, which are at least 0 because they are sizes of something."""
+    """The symbolic dims of ``ty``, each once, that are at least 0 because they are sizes of something."""
     sizes = (dim for leaf in leaves_in(ty) if isinstance(leaf, TensorType | ShapeType) for dim in dims_of(leaf))
     found = dict.fromkeys(dim for dim in sizes if not isinstance(dim, int))
     return [dim for dim in found if dim_at_least(dim, 0) is not False]
 
 
 def derive_call_ret_type(func_ty: FuncType, call: Call, ctx: Any = None) -> Type:
-    """The type of ``call``'s result, where what it calls is ``func_ty``; raises `OpTypeError` for wrong arguments.
+    """The type of the result of ``call``, whose callee has the type ``func_ty``.
 
-    ``ctx``, a `BlockBuilder`, is taken as in Relax and has no effect.
+    Raises `OpTypeError` for wrong arguments. ``ctx``, a `BlockBuilder`, is accepted as in Relax and has no effect.
     """
     del ctx
     return Call(Var("callee", func_ty), call.args, call.attrs, call.ty_args).ty

@@ -1,6 +1,6 @@
-"""Tensors that hold one number everywhere: masks of ones, and what is computed from them element by element.
+"""Tensors whose elements are all one number: masks of ones, and values computed from them elementwise.
 
-A comparison is the same everywhere for some numbers that are not: places are at least 0.
+A comparison may have the same result everywhere although its operands differ: places are at least 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOVED: Final = (
     "relax.strided_slice",
     "relax.take",
 )
-"""Operators that give elements of their first operand."""
+"""Operators whose results are elements of their first operand."""
 
 _BY_ELEMENT: Final[Mapping[str, Callable[..., Any]]] = {
     "relax.add": np.add,
@@ -51,14 +51,14 @@ _NOT_LESS: Final[Mapping[str, tuple[Callable[..., Any], bool]]] = {
     "relax.less": (operator.gt, True),
     "relax.less_equal": (operator.ge, True),
 }
-"""Comparisons as one of the first operand with the second, or of the second with the first."""
+"""Each comparison as one of the first operand with the second, or of the second with the first."""
 
 _FAR: Final = 1 << 31
-"""No size is so large that a sum with a smaller number leaves 64 bits."""
+"""A bound on numbers: their sums do not leave 64 bits."""
 
 
 class _Range(NamedTuple):
-    """The least and the greatest number that a tensor holds; None for a greatest one that is not known."""
+    """The smallest and the largest number of a tensor; None for a largest one that is not known."""
 
     least: Any
     greatest: Any
@@ -69,9 +69,9 @@ class _Range(NamedTuple):
 
 
 def uniform_of(value: Expr, bindings: Mapping[Var, Expr]) -> Any:
-    """The number that ``value`` holds everywhere, as a NumPy scalar; None if that is not known.
+    """The number that all elements of ``value`` are, as a NumPy scalar; None if that is not known.
 
-    Cost: the bindings that it is made of, each once.
+    Cost: the bindings that it is computed from, each once.
     """
     root = resolve(bindings, value)
     known: dict[Expr, _Range | None] = {}
@@ -95,7 +95,7 @@ def uniform_of(value: Expr, bindings: Mapping[Var, Expr]) -> Any:
 def _computation(
     leaf: Expr, bindings: Mapping[Var, Expr]
 ) -> tuple[Callable[..., _Range | None] | None, Sequence[Expr]]:
-    """The range of ``leaf`` as a function of those of other leaves; no function where it has none for certain."""
+    """A function from the ranges of other leaves to the range of ``leaf``, and these leaves; (None, ()) if unknown."""
     if isinstance(leaf, PrimValue) and isinstance(leaf.value, int | float):
         return partial(_one, np.asarray(leaf.value)), ()
     if isinstance(leaf, Constant):
@@ -141,7 +141,7 @@ def _range_of(constant: Constant) -> _Range | None:
 
 
 def _places(start: object, end: object, step: object) -> _Range | None:
-    """The places of a row that rises from a known number; the last is known where the row's length is."""
+    """The range of ``arange`` from a known start with a positive step; the largest is known if the end is."""
     if not isinstance(start, int) or not isinstance(step, int) or step <= 0:
         return None
     return _Range(start, max(start, end - 1) if isinstance(end, int) else None)
@@ -172,7 +172,7 @@ def _chosen(condition: _Range, one: _Range, other: _Range) -> _Range | None:
 
 
 def _compared(compare: Callable[..., Any], left: _Range, right: _Range) -> _Range | None:
-    """One answer, where it is the same for all numbers of the two ranges."""
+    """The result of a comparison, if it is the same for all numbers of the two ranges; None otherwise."""
     if left.is_one and right.is_one:
         return _one(np.bool_(compare(left.least, right.least)))
     if right.greatest is not None and compare(left.least, right.greatest):

@@ -1,4 +1,4 @@
-"""Taking out of a function what nothing needs."""
+"""Removing the bindings of a function that nothing needs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .uses import DirectUses, direct_uses
 
 
 class _ReadBody(NamedTuple):
-    """A body to read, with the bindings of the branch and of the inner function that it is in.
+    """A body to read, with the bindings of the branch and of the inner function that contain it.
 
-    To define an inner function is not to call it: what has effects there is needed only if the function is.
+    Defining an inner function does not call it: effects inside it are needed only if the function is.
     """
 
     body: SeqExpr | Function
@@ -27,7 +27,7 @@ class _ReadBody(NamedTuple):
 def live_bindings(func: Function) -> set[Binding]:
     """The bindings of ``func`` that its result or an effect depends on.
 
-    Effects are impure calls and the checks of `MatchCast`; a branch that has one inside is one. Cost: linear.
+    Effects are impure calls and the checks of `MatchCast`; a branch that contains one is an effect. Cost: linear.
     """
     reads: dict[Binding, DirectUses] = {}
     definition: dict[Var, Binding] = {}
@@ -77,7 +77,7 @@ class _Sweep(ExprMutator):
 def remove_all_unused(func: Function) -> Function:
     """``func`` without the bindings that neither its result nor an effect needs; itself if there are none.
 
-    Impure calls stay, and so do the checks of `MatchCast`, in dataflow blocks and out of them. A block that
-    becomes empty is dropped. Cost: linear.
+    Impure calls stay, and so do the checks of `MatchCast`, in dataflow blocks and outside. A block that becomes empty
+    is dropped. Cost: linear.
     """
     return _Sweep({binding.var for binding in live_bindings(func)}).mutate(func)

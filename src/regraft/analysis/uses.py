@@ -1,7 +1,7 @@
 """The users of variables: the edges of a program's dataflow.
 
-`direct_uses` is the one reading of "uses" that the analyses share: an `If` uses its condition and what its
-branches return, while the bindings inside the branches are users in their own right.
+`direct_uses` defines "uses" for all analyses: an `If` uses its condition and the results of its branches, while the
+bindings inside the branches are users themselves.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ class DirectUses(NamedTuple):
 
 
 def direct_uses(expr: Expr) -> DirectUses:
-    """The variables that ``expr`` uses outside of nested bindings, and the bodies whose bindings those are.
+    """The variables that ``expr`` uses outside nested bindings, and the bodies that contain those bindings.
 
-    The result of a nested body counts as used by ``expr``. Cost: linear in ``expr``, nested bindings left
-    out.
+    The result of a nested body counts as used by ``expr``. Cost: linear in ``expr``, without nested bindings.
     """
     if type(expr) is Call and type(expr.op) is Op:
         for arg in expr.args:
@@ -56,9 +55,9 @@ def direct_uses(expr: Expr) -> DirectUses:
 
 
 def variables_of(value: Expr) -> Iterable[Var]:
-    """The variables that ``value`` reads, in order; for branches and functions those from outside only.
+    """The variables that ``value`` reads, in order; for branches and functions, only variables from outside.
 
-    Cost: linear in ``value``, whatever is nested in it included.
+    Cost: linear in ``value``, including everything nested in it.
     """
     if type(value) is Call and not value.ty_args and all(isinstance(arg, Var) for arg in value.args):
         return [arg for arg in (value.op, *value.args) if isinstance(arg, Var)]
@@ -67,10 +66,10 @@ def variables_of(value: Expr) -> Iterable[Var]:
 
 
 def users_of(root: Visitable) -> dict[Var, tuple[Binding, ...]]:
-    """For each variable that a binding of ``root`` uses, those bindings, each once, in order of evaluation.
+    """For each variable that a binding of ``root`` uses, these bindings, each once, in order of evaluation.
 
-    Includes the bindings in branches and inner functions. What a function returns has no binding, and so does
-    not show here; a branch's result is used by the binding of its `If`. Cost: linear.
+    Includes the bindings in branches and inner functions. The result of a function has no binding, so its use is not
+    included; a branch's result is used by the binding of its `If`. Cost: linear.
     """
     users: dict[Var, dict[Binding, None]] = {}
     for binding in iter_bindings(root):
@@ -93,6 +92,6 @@ def udchain(dfb: DataflowBlock) -> dict[Var, list[Var]]:
 
 
 def used_vars(expr: Expr) -> list[Var]:
-    """The variables that occur in use in ``expr``, nested bindings included, in order of first use."""
+    """The variables that ``expr`` uses, including in nested bindings, in order of first use."""
     values = [*(binding.value for binding in iter_bindings(expr)), expr]
     return list(dict.fromkeys(var for value in values for var in direct_uses(value).variables))

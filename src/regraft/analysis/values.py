@@ -1,8 +1,8 @@
-"""The values of a program: which expression each variable stands for, and who uses it.
+"""The values of a program: the expression that each variable is bound to, and its users.
 
-Aliases are looked through: a variable bound to another variable, to a leaf, or to a field of a tuple that is written
-out, stands for that. `resolve` brings an operand to the one leaf that stands for its value; two operands are the same
-value when their resolved leaves are (`same_value`).
+Aliases are resolved. A variable is an alias if it is bound to another variable, to a leaf, or to a field of a tuple
+that is written out. `resolve` returns the single leaf that stands for the value of an operand. Two operands are the
+same value if their resolved leaves are (`same_value`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OPAQUE = frozenset({Call, Tuple, If, SeqExpr, Function})
 
 
 def resolve(definitions: Definitions, expr: Expr) -> Expr:
-    """The leaf that stands for the value of ``expr``: itself, or what it is an alias of."""
+    """The leaf that stands for the value of ``expr``: the leaf that it is an alias of, or ``expr`` itself."""
     while True:
         kind = type(expr)
         if kind is not DataflowVar and kind is not Var:
@@ -55,7 +55,7 @@ def _projected(definitions: Definitions, item: TupleGetItem) -> Expr | None:
 
 
 def projections(definitions: Definitions, operand: Expr) -> Iterator[TupleGetItem]:
-    """The fields of tuples that ``operand`` is written as on the way to its leaf, the nearest first."""
+    """The projections through which ``operand`` is resolved to its leaf, the nearest first."""
     while True:
         if type(operand) is TupleGetItem:
             yield operand
@@ -71,21 +71,21 @@ def projections(definitions: Definitions, operand: Expr) -> Iterator[TupleGetIte
 
 
 def definition(definitions: Definitions, leaf: Expr) -> Expr:
-    """The value that a resolved leaf is bound to; a parameter, or a leaf that is no variable, stands for itself."""
+    """The value that a resolved leaf is bound to; a parameter, or a leaf that is not a variable, stands for itself."""
     if type(leaf) is DataflowVar or type(leaf) is Var:
         return definitions.get(leaf, leaf)
     return leaf
 
 
 def call_of(definitions: Definitions, var: Var) -> Call:
-    """The call that ``var`` is bound to, as whoever asks knows: a pattern of a call has matched it."""
+    """The call that ``var`` is bound to; the caller knows that it is one, since a pattern of a call matched it."""
     value = definitions[var]
     assert isinstance(value, Call)
     return value
 
 
 def arguments_of(definitions: Definitions, user: Expr) -> Sequence[Expr]:
-    """The operands of what ``user`` is bound to; where they are packed for an outside function, those one by one."""
+    """The operands of the value of ``user``; if they are packed for an outside function, the packed operands."""
     operands = operands_of(definition(definitions, user))
     if len(operands) == 2 and type(operands[0]) is ExternFunc:
         packed = definition(definitions, resolve(definitions, operands[1]))
@@ -94,7 +94,7 @@ def arguments_of(definitions: Definitions, user: Expr) -> Sequence[Expr]:
 
 
 def same_value(definitions: Definitions, left: Expr, right: Expr) -> bool:
-    """True if two resolved leaves are certainly the same value: variables by identity, the rest by content."""
+    """True if two resolved leaves are certainly the same value: variables by identity, others by content."""
     if left is right:
         return True
     if type(left) is not type(right):
@@ -118,7 +118,7 @@ def same_value(definitions: Definitions, left: Expr, right: Expr) -> bool:
 
 
 def held(definitions: Definitions, operands: Sequence[Expr], beside: Expr | None = None) -> Iterator[Expr]:
-    """The leaves of ``operands`` and of what tuples written out among them hold, each once; nothing of ``beside``."""
+    """The leaves of ``operands`` and of written-out tuples among them, each once; the leaf ``beside`` is skipped."""
 
     def leaves(exprs: Sequence[Expr]) -> list[Expr]:
         return [resolve(definitions, expr) for expr in reversed(exprs)]
@@ -131,15 +131,15 @@ def held(definitions: Definitions, operands: Sequence[Expr], beside: Expr | None
 
 
 def same_constant(left: Constant, right: Constant) -> bool:
-    """True if two constants agree in dtype, shape and every bit (so NaN is NaN, and -0.0 is not 0.0)."""
+    """True if two constants agree in dtype, shape and every bit (so NaN equals NaN, and -0.0 does not equal 0.0)."""
     return same_tensor(left.data, right.data)
 
 
 def same_attribute(call: Call | Function, name: str, wanted: Any) -> bool:
-    """True if an attribute has a value, or one that stands for the same in this call.
+    """True if an attribute has the value ``wanted``, or one with the same meaning in this call.
 
-    Axes count from either end, those of a reduction in any order; one stride stands for all; a default is what it
-    stands for. All of it only where the rank, size or dtype is known.
+    Axes count from either end, and those of a reduction are in any order. One stride stands for all. A default stands
+    for the value that it means. These rules apply only if the rank, size or dtype is known.
     """
     if name not in call.attrs:
         return False
@@ -176,11 +176,11 @@ def _written_out(call: Call, op: Op, name: str, value: Any) -> Any:
 
 
 _SETS_OF_AXES: Final = (Trait.REDUCTION, Trait.VIEW)
-"""The attribute ``axis`` of these operators is a set: their order means nothing."""
+"""The attribute ``axis`` of operators with these traits is a set: the order of axes has no meaning."""
 
 
 _WINDOWS: Final = frozenset({"strides", "dilation", "padding", "output_padding", "pool_size"})
-"""Attributes with a number for each axis that a window moves along; one number stands for all of them."""
+"""Attributes with a number for each axis that a window moves along; a single number stands for all axes."""
 
 
 def _numbers(value: Any) -> tuple[Any, ...]:
@@ -188,7 +188,7 @@ def _numbers(value: Any) -> tuple[Any, ...]:
 
 
 def _for_each_axis(value: Any, held: Any) -> Any:
-    """One number as many times as ``held`` has them; a sequence has one for each axis, or for each of two ends."""
+    """``value`` with as many numbers as ``held``; it may have one number, or one for each axis instead of each end."""
     numbers, many = _numbers(value), len(_numbers(held))
     is_short = (value is not numbers or len(numbers) > 1) and len(numbers) in (1, many // 2)
     is_short = is_short and all(type(number) is int for number in numbers)
@@ -196,7 +196,7 @@ def _for_each_axis(value: Any, held: Any) -> Any:
 
 
 def _default_dtype(call: Call, op: Op, name: str) -> str | None:
-    """The dtype that the result of ``call`` has without an attribute that asks for one, where that is known."""
+    """The dtype of the result of ``call`` without an attribute that sets it; None if it is not known."""
     ty = call.ty
     if call.attrs[name] is not None:
         try:
@@ -207,7 +207,7 @@ def _default_dtype(call: Call, op: Op, name: str) -> str | None:
 
 
 def is_number(constant: Constant, value: float, rtol: float) -> bool:
-    """True if a constant is one number: ``value`` as its dtype holds it, or, with ``rtol``, that part of it away."""
+    """True if a constant is the number ``value`` in its dtype or, with ``rtol``, within this relative distance."""
     data = constant.data
     if data.size != 1 or data.dtype.startswith("complex"):
         return False
@@ -221,14 +221,14 @@ def is_number(constant: Constant, value: float, rtol: float) -> bool:
 
 
 def is_single(ty: Type) -> bool:
-    """True if a value of that type is certainly a tensor of one element."""
+    """True if a value of that type is certainly a tensor with one element."""
     return isinstance(ty, TensorType) and (ty.ndim == 0 or (ty.shape is not None and all(d == 1 for d in ty.shape)))
 
 
 def leaves_of(value: Expr) -> Sequence[Expr]:
-    """The leaves that a bound value mentions: its operands with tuples opened, or what a branch or function uses.
+    """The leaves in a bound value: its operands with tuples flattened, or the free variables of a branch or function.
 
-    A value that is itself a leaf mentions itself.
+    If the value is a variable, this is its only leaf.
     """
     operands: Sequence[Expr]
     if type(value) is Call and type(value.op) is Op:
@@ -258,8 +258,9 @@ def leaves_of(value: Expr) -> Sequence[Expr]:
 class BlockView:
     """One block as values: ``definitions``, ordered ``users``, an index ``by_op``, and each value's ``position``.
 
-    ``outer`` are definitions from before the block, which are looked through; the view adds its own to them until it
-    is released. ``outputs`` are the variables that are seen after the block. Cost to build: linear in the block.
+    ``outer`` holds definitions from before the block, which are resolved as well; the view adds its own definitions to
+    them until it is released. ``outputs`` are the variables that are visible after the block. Cost to build: linear in
+    the block.
     """
 
     __slots__ = ("by_op", "definitions", "outputs", "position", "users")
@@ -283,12 +284,12 @@ class BlockView:
                 self.add_uses(var, leaves_of(binding.value) or (binding.value,))
 
     def release(self) -> None:
-        """Take the block's own definitions out of the table that it shares with other blocks."""
+        """Remove the block's own definitions from the table that it shares with other blocks."""
         for var in self.position:
             self.definitions.pop(var, None)
 
     def define(self, var: Var, value: Expr) -> None:
-        """Note that ``var`` is bound to ``value``."""
+        """Record that ``var`` is bound to ``value``."""
         self.definitions[var] = value
         if type(value) is Call:
             self.by_op.setdefault(value.op, {})[var] = None
@@ -297,7 +298,7 @@ class BlockView:
             self.add_uses(var, leaves_of(value))
 
     def add_uses(self, user: Var, operands: Iterable[Expr]) -> None:
-        """Note that the binding of ``user`` mentions ``operands``."""
+        """Record that the binding of ``user`` mentions ``operands``."""
         users = self.users
         for operand in operands:
             kind = type(operand)
@@ -311,7 +312,7 @@ class BlockView:
                 self.add_uses(user, operand.fields)
 
     def users_of(self, leaf: Expr) -> tuple[Var, ...]:
-        """The variables whose bindings use the value of ``leaf``, through aliases and tuples too, in order."""
+        """The variables whose bindings use the value of ``leaf``, also through aliases and tuples, in order."""
         if not isinstance(leaf, Var):
             return ()
         found: dict[Var, None] = {}
@@ -325,10 +326,10 @@ class BlockView:
         return tuple(sorted(found, key=self.rank))
 
     def consumers(self, source: Expr, user: Expr | None = None) -> tuple[list[Var], bool]:
-        """The bindings that compute with ``source`` beside ``user``, in order, and whether it is seen after the block.
+        """The bindings other than ``user`` that compute with ``source``, in order, and its visibility after the block.
 
-        Aliases, and tuples that hold it, are not uses by themselves. It is not seen after as a part of ``user``. Cost:
-        linear in the users of its names.
+        The second result is True if it is visible after the block; being a part of ``user`` does not count. Aliases,
+        and tuples that contain it, are not uses by themselves. Cost: linear in the users of its names.
         """
         definitions = self.definitions
         others: dict[Var, None] = {}
@@ -337,7 +338,7 @@ class BlockView:
         pending = list(names)
         while pending:
             name = pending.pop()
-            # A field taken out of `user`, a tuple, may be the source again, so names of it are followed too.
+            # A projection of `user`, a tuple, may be the source again, so names of `user` are followed, too.
             is_source = any(leaf is source for leaf in held(definitions, [name], beside=user))
             is_output = is_output or (is_source and name in self.outputs)
             for other in self.users.get(name, ()):
@@ -350,7 +351,7 @@ class BlockView:
         return sorted(others, key=self.rank), is_output
 
     def _passes_on(self, var: Var) -> bool:
-        """True if ``var`` is only another name for values it holds: an alias, a tuple, or a field of one."""
+        """True if ``var`` is only another name for the values it contains: an alias, a tuple, or a field of one."""
         value = self.definitions.get(var)
         return value is not None and isinstance(value, Tuple | Var | TupleGetItem)
 

@@ -16,10 +16,10 @@ from ..ir.visitor import Visitable, iter_bindings, parts_of, walk
 
 
 def get_var2val(func: Function) -> dict[Any, Expr]:
-    """The value of each bound variable of ``func``, in order of evaluation; `MatchCast` ones are left out.
+    """The value of each bound variable of ``func``, in order of evaluation, without variables of `MatchCast`.
 
-    Includes branches and inner functions. Cost: linear. The keys are of type Any for checkers of types, since what is
-    looked up is often an `Expr` that is known to be a variable, such as a function's result.
+    Includes branches and inner functions. Cost: linear. For type checkers, the keys have the type Any: lookups often
+    use an `Expr` that is known to be a variable, such as a function's result.
     """
     return {binding.var: binding.value for binding in iter_bindings(func) if isinstance(binding, VarBinding)}
 
@@ -33,7 +33,7 @@ def name_to_binding(func: Function) -> dict[str, list[Binding]]:
 
 
 def _appearances(root: Visitable) -> Iterator[tuple[Var, bool]]:
-    """The variables of ``root`` in order of appearance, true where one is defined: before what its value uses."""
+    """The variables of ``root`` in order of appearance, with True for definitions, which precede uses in values."""
     seen: set[int] = set()
     stack: list[Visitable] = [root]
     while stack:
@@ -57,7 +57,7 @@ def free_vars(expr: Visitable) -> list[Var]:
 
 
 def bound_vars(expr: Visitable) -> list[Var]:
-    """The variables that ``expr`` binds, parameters included, in order. Cost: linear."""
+    """The variables that ``expr`` binds, including parameters, in order. Cost: linear."""
     return list(dict.fromkeys(var for var, is_definition in _appearances(expr) if is_definition))
 
 
@@ -77,7 +77,7 @@ def called_names(program: Function | IRModule) -> dict[str, None]:
 
 
 def post_order_visit(expr: Visitable, fvisit: Callable[[Expr], None]) -> None:
-    """Call ``fvisit`` on every expression of ``expr``, operands before users, as `walk` gives them."""
+    """Call ``fvisit`` on every expression of ``expr``, operands before users, in the order of `walk`."""
     for found in walk(expr):
         fvisit(found)
 
@@ -86,7 +86,7 @@ def post_order_visit(expr: Visitable, fvisit: Callable[[Expr], None]) -> None:
 
 
 def own_symvars(expr: Expr) -> tuple[SymVar, ...]:
-    """The size variables that ``expr`` itself mentions, its operands and its type left out."""
+    """The size variables that ``expr`` itself mentions, without those of its operands and its type."""
     match expr:
         case ShapeExpr() | PrimValue():
             return type_symvars(expr.ty)
@@ -105,7 +105,7 @@ def own_symvars(expr: Expr) -> tuple[SymVar, ...]:
 
 
 def _stated_types(expr: Expr) -> Iterator[tuple[Type, bool]]:
-    """The types that ``expr`` states, with whether their bare sizes are defined there."""
+    """The types that ``expr`` states, with True for types that define their bare sizes."""
     if isinstance(expr, Function):
         yield from ((param.ty, True) for param in expr.params)
     for binding in iter_bindings(expr):
@@ -119,9 +119,9 @@ def _stated_types(expr: Expr) -> Iterator[tuple[Type, bool]]:
 
 
 def defined_symbolic_vars(func: Expr) -> list[SymVar]:
-    """The size variables that a function or other expression defines, in order: of parameters, and of what it casts.
+    """The size variables that a function or other expression defines, in parameters and casts, in order.
 
-    A size is defined where it stands alone as a dimension: ``(n, 4)`` defines ``n``, ``(2 * n, 4)`` does not.
+    A size is defined by a dimension that consists of it alone: ``(n, 4)`` defines ``n``, ``(2 * n, 4)`` does not.
     """
     found: dict[SymVar, None] = {}
     for ty, defines in _stated_types(func):
@@ -131,7 +131,7 @@ def defined_symbolic_vars(func: Expr) -> list[SymVar]:
 
 
 def free_symbolic_vars(func: Expr) -> list[SymVar]:
-    """The size variables that a function or other expression mentions, in types too, and does not define, in order."""
+    """The size variables that an expression or function mentions, also in types, and does not define, in order."""
     defined = set(defined_symbolic_vars(func))
     found: dict[SymVar, None] = {}
     for ty, _ in _stated_types(func):

@@ -1,10 +1,10 @@
-"""The check of a program against the rules of the language, with the place where it breaks one.
+"""The check of a program against the rules of the language; an error shows the place that breaks a rule.
 
-The rules: each variable is bound once in the module and before it is used, where it can be seen; a `DataflowVar`
-stays in its block; a dataflow block has no effects and no branches; operands of bound values are leaves (A-normal
-form); size variables are defined before use, by a parameter or a `MatchCast` in which they stand alone as a
-dimension; a variable's type holds for its value, and a function's return type for its result; a pure function
-has no effects; functions that are mentioned exist, and public ones bear the name they have in the module.
+The rules: Each variable is bound once in the module, before it is used, and used only where it is visible. A
+`DataflowVar` stays in its block. A dataflow block has no effects and no branches. Operands of bound values are leaves
+(A-normal form). Size variables are defined before use, by a parameter or a `MatchCast` with a dimension that consists
+of them alone. A variable's type holds for its value, and a function's return type for its result. A pure function has
+no effects. Mentioned functions exist, and public functions have the same name in the module.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .variables import own_symvars
 
 
 class WellFormedError(RegraftError, ValueError):
-    """A program that breaks a rule of the language; the message names the rule and shows the place."""
+    """A program breaks a rule of the language; the message names the rule and shows the place."""
 
 
 class _Checker:
-    """A walk through one function in order of evaluation, with what is in scope at each point."""
+    """A walk through one function in order of evaluation, with the variables in scope at each point."""
 
     def __init__(
         self, module: IRModule | None, name: str, check_ty: bool, elsewhere: Mapping[Var, str] | None = None
@@ -41,7 +41,7 @@ class _Checker:
         self._elsewhere = elsewhere or {}
         self.bound: set[Var] = set()
         self._seen: dict[Var | SymVar, None] = {}
-        """Variables that can be seen, in the order in which scopes added them."""
+        """The visible variables, in the order in which scopes added them."""
         self._rows: list[tuple[BindingBlock, int, int]] = []
         self._pure: list[bool] = []
 
@@ -61,7 +61,7 @@ class _Checker:
 
     @contextmanager
     def _scope(self) -> Generator[None]:
-        """A scope: names bound inside are not seen after; leaving costs no more than entering."""
+        """A scope: names bound inside are not visible afterwards; leaving costs no more than entering."""
         before = len(self._seen)
         yield
         while len(self._seen) > before:
@@ -222,20 +222,20 @@ class _Checker:
 
 
 def _sizes_from_around(ty: Type) -> list[SymVar]:
-    """The size variables that ``ty`` mentions; of a function, without those that its parameters define."""
+    """The size variables that ``ty`` mentions; for a function type, without those that its parameters define."""
     own = _own_sizes(ty)
     return [size for size in type_symvars(ty) if size not in own]
 
 
 def _own_sizes(ty: Type) -> set[SymVar]:
-    """The size variables that the parameters of a function define."""
+    """The size variables that the parameters of a function type define."""
     if not isinstance(ty, FuncType):
         return set()
     return {size for param in ty.params or () for size in defining_symvars(param)}
 
 
 def _without_own_sizes(ty: Type) -> Type:
-    """A function whose own sizes may be any, as a promise of it without them has it."""
+    """A function type without the sizes that its own parameters define."""
     own = _own_sizes(ty)
     return erase_unbound(ty, lambda size: size not in own)
 
@@ -243,9 +243,8 @@ def _without_own_sizes(ty: Type) -> Type:
 def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
     """Raise `WellFormedError` for the first rule that ``obj`` breaks; True if it breaks none.
 
-    The message names the rule, the function, block and binding, and shows the bindings around it.
-    ``check_ty`` also checks that declared types hold. In a single function, names of other functions are
-    taken on trust. Cost: linear.
+    The message names the rule, the function, block and binding, and shows the bindings around it. ``check_ty`` also
+    checks that declared types hold. In a single function, names of other functions are not checked. Cost: linear.
     """
     if isinstance(obj, Function):
         run_steps(_Checker(None, obj.name or "function", check_ty).function(obj))
@@ -256,7 +255,7 @@ def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
         checker = _Checker(obj, name, check_ty, bound)
         if function.name not in (None, name):
             raise checker.fail(f"the function's global_symbol is {function.name!r}; the two names must agree")
-        if function.body not in checked:  # one body may stand under several names
+        if function.body not in checked:  # one body may be used under several names
             run_steps(checker.function(function))
             bound.update(dict.fromkeys(checker.bound, name))
         checked.add(function.body)
@@ -264,7 +263,7 @@ def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
 
 
 def check_well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
-    """True if ``obj`` keeps the rules of the language; `well_formed` says which one it breaks."""
+    """True if ``obj`` obeys the rules of the language; `well_formed` reports the broken rule."""
     try:
         return well_formed(obj, check_ty)
     except WellFormedError:
@@ -272,7 +271,7 @@ def check_well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
 
 
 def _is_closure(result: Type, promised: Type) -> bool:
-    """True if a closure, an object to the types or one with sizes of its own, may be the function that was promised."""
+    """True if a closure, typed as an object or with sizes of its own, may be the promised function."""
     if not isinstance(promised, FuncType):
         return False
     return isinstance(result, ObjectType) or is_subtype(_without_own_sizes(result), promised) is True

@@ -1,8 +1,8 @@
 """Reverse-mode gradients of programs: the transform, its simplifier, checkpoints, and rules that users register.
 
-`Gradient` is the pass. The gradient of each operator is declared beside the operator, in the vocabulary, or is that of
-the program that a composite decomposes into. This room knows the language, the vocabulary and rewriting, and lists no
-operator names but those that the simplifier looks for.
+`Gradient` is the pass. The gradient of each operator is declared with the operator, in the vocabulary, or follows from
+the program that a composite decomposes into. This package knows the language, the vocabulary and rewriting. It names no
+operators except those that the simplifier matches.
 """
 
 from ..op.adjoints import GradientError

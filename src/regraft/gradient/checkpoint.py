@@ -1,10 +1,10 @@
-"""Values that the gradient computes again rather than keeps: those between checkpoint markers.
+"""Values between checkpoint markers, which the gradient computes again instead of keeping them.
 
-`start_checkpoint` marks values that a stage begins with, `end_checkpoint` values that it ends with, as in Chen et al.,
-"Training Deep Nets with Sublinear Memory Cost" (2016). What is computed from the starts, up to and with the ends, is
-not kept for the backward part: it is computed again there, once, just before it is first needed. What a stage starts
-with is kept, the end of the stage before it included. Stages may nest; the inner one is then computed again together
-with the outer one.
+`start_checkpoint` marks the values that a stage starts from, `end_checkpoint` the values that it ends with, as in Chen
+et al., "Training Deep Nets with Sublinear Memory Cost" (2016). Values computed from the starts, up to and including the
+ends, are not kept for the backward part. They are computed again there, once, just before they are first needed. The
+values that a stage starts from are kept, including the end of the stage before it. Stages may be nested; the inner
+stage is then computed again together with the outer one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ END: Final = "relax.grad.end_checkpoint"
 
 
 def without_markers(function: Function) -> tuple[Function, dict[Var, None]]:
-    """``function`` without checkpoint markers, and its variables that lie inside checkpointed stages.
+    """``function`` without checkpoint markers, and its variables inside checkpointed stages.
 
-    A marked value is used under its own name; the name of a marker stays where it is visible outside its block. Values
-    that cannot be computed again (calls with effects, branches, inner functions) are kept. Cost: linear.
+    Uses of a marker become uses of the marked value; the name of a marker is kept if it is visible outside its block.
+    Values that cannot be computed again (calls with effects, branches, inner functions) are kept. Cost: linear.
     """
     values = [binding.value for block in function.body.blocks for binding in block]
     if not any(map(_is_marker, values)):
@@ -40,12 +40,12 @@ def without_markers(function: Function) -> tuple[Function, dict[Var, None]]:
 
 
 def _is_marker(value: Expr) -> bool:
-    """True if ``value`` marks where a stage starts or ends: to all else it is its operand."""
+    """True if ``value`` marks the start or end of a stage; otherwise a marker is just its operand."""
     return is_call_of(value, START) or is_call_of(value, END)
 
 
 class _Stages:
-    """Walks the bindings of a function in order; ``inside`` is what is to be computed again."""
+    """Walks the bindings of a function in order; ``inside`` holds the variables to be computed again."""
 
     def __init__(self) -> None:
         self.inside: dict[Var, None] = {}
@@ -53,7 +53,7 @@ class _Stages:
         self._depth: dict[Expr, int] = {}
 
     def without(self, binding: Binding) -> Binding | None:
-        """The binding with marked values under their own names; None for a marker that nothing outside names."""
+        """The binding with markers replaced by marked values; None for a marker not visible outside its block."""
         var, value = binding.var, binding.value
         if isinstance(value, Call) and _is_marker(value):
             (marked,) = value.args
@@ -72,7 +72,7 @@ class _Stages:
         return MatchCast(var, value, binding.ty) if isinstance(binding, MatchCast) else VarBinding(var, value)
 
     def replaced(self, value: Expr) -> Expr:
-        """``value`` with marked values under their own names."""
+        """``value`` with markers replaced by marked values."""
         return self._names.mutate(value)
 
 

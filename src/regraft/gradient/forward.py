@@ -1,4 +1,4 @@
-"""The forward part of an adjoint: the bindings of a function again, over variables of their own."""
+"""The forward part of an adjoint: a copy of a function's bindings over new variables."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..ir.program import Binding, BindingBlock, Function, If, MatchCast, VarBind
 class ForwardCopy:
     """The blocks of a function over new variables.
 
-    ``leaves`` takes each variable of the function's own body to what stands for it.
+    ``leaves`` maps each variable of the function's own body to its replacement.
     """
 
     def __init__(self, function: Function, around: Mapping[Var, Expr] | None = None) -> None:
-        """``around``: what stands for variables from outside of the function."""
+        """``around``: the replacements of variables from outside the function."""
         self.leaves: dict[Var, Expr] = dict(around or {})
         self.params = tuple([self._renewed(param) for param in function.params])
         self.blocks: list[BindingBlock] = []

@@ -1,9 +1,9 @@
 """The gradient of loops.
 
-`with_tapes` lets each loop stack what its steps are given, before the backward part is written. `loop_shares` writes
-another loop, which goes through these stacks from the last step to the first: its body computes one step again and
-takes the adjoints of what the step gave back to what it was given. What the body reads from around it gets a share from
-every step, which is carried along.
+`with_tapes` makes each loop stack the inputs of its steps, before the backward part is written. `loop_shares` writes
+another loop, which goes through these stacks from the last step to the first. Its body computes one step again, and
+propagates the adjoints of the step's results to its inputs. Variables that the body reads from outside get a share from
+every step; the sum is carried along.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from .reverse import Path, ReversePass, Share, described
 from .without_rules import with_rules
 
 _FIRST_TAPE: Final = 1
-"""The tapes follow the rows of the body: the number of the step, then the carried values."""
+"""The number of tapes before those of the carried values: the first tape is the number of the step."""
 
 
 # --- forward: tapes
 
 
 def with_tapes(function: Function, module: IRModule | None = None) -> Function:
-    """``function`` with loops that also stack the number of each step, and what it is given of the carried values.
+    """``function`` with loops that also stack the number of each step, and its inputs among the carried values.
 
-    Loops in branches and in bodies stay as they are; a body that is a function of ``module`` becomes one of its own.
-    Cost: linear.
+    Loops in branches and in bodies stay as they are. A body that is a function of ``module`` becomes a separate
+    function. Cost: linear.
     """
     if not any(_is_loop(binding) for block in function.body.blocks for binding in block):
         return function
@@ -73,7 +73,7 @@ def _taped(
     names: NameSupply,
     make: type[Var],
 ) -> list[Binding]:
-    """The bindings of one loop with tapes, the last of them that of its variable."""
+    """The bindings of one loop with tapes; the last one binds the loop's variable."""
     call, var = binding.value, binding.var
     assert isinstance(call, Call)
     parts, types = loop_parts(call), loop_types(call)
@@ -82,7 +82,7 @@ def _taped(
         body = module[parts.body.name_hint]
     sizes = None if body is None else _fixed_sizes(body, parts, types.carried)
     if body is None or sizes is None:
-        return [binding]  # without tapes: an error only if a gradient is wanted through it
+        return [binding]  # without tapes; this is an error only if a gradient is wanted through it
     body, _ = without_markers(bind_sizes(body, sizes))  # a step is computed again in any case
     copy = ForwardCopy(body)
     assert isinstance(copy.result, Tuple)
@@ -102,7 +102,7 @@ def _taped(
 
 
 def _fixed_sizes(body: Function, parts: LoopParts, finals: Sequence[Type]) -> dict[SymVar, Dim] | None:
-    """The sizes that the variables of a body's parameters stand for in every step; None where one changes."""
+    """The sizes that the variables in a body's parameters have in every step; None if one changes."""
     assert isinstance(parts.carried.ty, TupleType)
     assert isinstance(parts.scanned.ty, TupleType)
     slices = [row_of(ty) for ty in parts.scanned.ty.fields if isinstance(ty, TensorType)]
@@ -165,7 +165,7 @@ class _Backward:
         return GradientError(f"no gradient passes through this loop: {why}\n  in {described(self._binding)}")
 
     def shares(self) -> list[Share]:
-        """The shares of the carried values, of what is scanned, and of what the body reads from around it."""
+        """The shares of the carried values, the scanned values, and the variables that the body reads from outside."""
         reverse, call = self._reverse, self._parts
         starts = [self._adjoint(i) for i in self._carried]
         starts += [reverse.emit(zeros_of(reverse.refer(var)), "lv", self._origins) for var in self._captured]
@@ -182,12 +182,12 @@ class _Backward:
         return shares
 
     def _slices(self) -> list[int]:
-        """The scanned values that a gradient is wanted of."""
+        """The positions of the scanned values that have a gradient."""
         params = self._body.params[1 + self._count :]
         return [j for j, param in enumerate(params) if is_differentiable(param.ty)]
 
     def _adjoint(self, index: int) -> Expr:
-        """The adjoint of a final carried value."""
+        """The adjoint of a final carried value; zeros if it has none."""
         found = self._fields.get((index,))
         field = TupleGetItem(self._reverse.refer(self._binding.var), index)
         return self._reverse.emit(zeros_of(field), "lv", self._origins) if found is None else found
@@ -211,7 +211,7 @@ class _Backward:
         return TupleGetItem(self._reverse.refer(operand), index)
 
     def _turned(self, stack: Expr, row: Type, length: Dim) -> Expr:
-        """A stack from the last row to the first, of the type that its rows and their number tell."""
+        """A stack in reverse order; its type follows from the type of its rows and their number."""
         reverse = self._reverse
         if not isinstance(stack, Var):
             stack = reverse.emit(stack, "lv", self._origins)
@@ -221,7 +221,7 @@ class _Backward:
         return reverse.emit(flip(stack, axis=0), "lv", self._origins)
 
     def _backward_body(self) -> Function:
-        """One step back: the step again, and from the adjoints of what it gave to those of what it was given."""
+        """The body of the backward loop: it repeats a step, and computes its inputs' adjoints from its results'."""
         body, count = self._body, self._count
         around = {var: self._reverse.refer(var) for var in free_vars(body)}
         conditional = 1 if self._parts.condition is not None else 0
@@ -248,7 +248,7 @@ class _Backward:
         results += [inner.gradient_of(param) for param in slices]
         leaves = [inner.emit(value, "lv", self._origins) for value in results]
         number = Var(names.fresh("step_back"), STEP)
-        # What the step was given comes as slices, so its parameters stand behind the adjoints that are carried.
+        # The inputs of the step are slices here, so its parameters come after the carried adjoints.
         taken = [number, *seeds, *sums, *copy.params, *rows]
         bindings = [*[binding for block in copy.blocks for binding in block], *inner.bindings]
         seq = to_plain_blocks(SeqExpr([BindingBlock(bindings)], Tuple(leaves)))

@@ -1,11 +1,11 @@
 """The reverse pass: from the adjoint of the target back through the bindings to the parameters.
 
-Each binding whose value the target depends on is visited once, last to first. By then the adjoint of its variable is
-complete, and the operator's rule says what share of it goes to each operand. Only variables that lie between a required
-parameter and the target have an adjoint; a share that nobody needs is never written down, and neither is a zero.
+Each binding whose value the target depends on is visited once, from last to first. At that point the adjoint of its
+variable is complete, and the operator's rule gives the share of each operand. Only variables on a path from a required
+parameter to the target have an adjoint; shares that are not needed are never written, and neither are zeros.
 
-Rules see the variables of the original function. What they return is written down in terms of the new function: its
-copies of the forward values, or values computed again inside checkpointed stages.
+Rules see the variables of the original function. Their results are rewritten for the new function: its copies of the
+forward values, or values computed again inside checkpointed stages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Path: TypeAlias = tuple[int, ...]
 
 
 class Share(NamedTuple):
-    """The share of one variable, or one tensor inside it, from one binding; not yet written down."""
+    """The share of one variable, or of one tensor inside it, from one binding; not written yet."""
 
     var: Var
     path: Path
@@ -61,21 +61,21 @@ def active_values(function: Function, required: Iterable[Var]) -> set[Var]:
 
 
 def stops_gradient(op: Op) -> bool:
-    """True if no gradient passes through ``op``; a rule that a user registers for it lets one through."""
+    """True if no gradient passes through ``op``; a rule that a user registers for it overrides this."""
     return Trait.STOPS_GRADIENT in op.traits and op.gradient is None
 
 
 def _may_carry(ty: Type) -> bool:
-    """True if values of type ``ty`` hold floating numbers, or may do so without saying, as objects and functions."""
+    """True if values of type ``ty`` contain floating numbers, or may contain some, as objects and functions."""
     return any(isinstance(leaf, ObjectType | FuncType) or is_differentiable(leaf) for leaf in leaf_types(ty))
 
 
 class ReversePass:
     """Writes the backward bindings of one function; ``bindings`` holds them, in order.
 
-    ``forward`` takes the variables of ``function`` to what stands for them in the new function, ``recomputed`` are
-    those to compute again. The adjoint of a tuple is one tuple, as in Relax, with zeros for fields that no share has
-    reached; if ``fields_apart``, each field has an adjoint of its own, and nothing is added to zeros.
+    ``forward`` maps the variables of ``function`` to their replacements in the new function; ``recomputed`` are the
+    variables to compute again. The adjoint of a tuple is one tuple, as in Relax, with zeros for fields without a share.
+    With ``fields_apart``, each field has an adjoint of its own, and nothing is added to zeros.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ReversePass:
     # --- what the transform asks for
 
     def run(self, target: Expr, path: Path) -> None:
-        """Take the adjoint of ``target`` (of field ``path`` of it), a scalar, which is one, back to the parameters."""
+        """Propagate the adjoint of ``target`` (or its field ``path``), a scalar, back to the parameters; it is one."""
         if not (isinstance(target, Var) and target in self._active):
             return
         ty = target.ty
@@ -116,7 +116,7 @@ class ReversePass:
         self.run_from([Share(target, path, ones((), ty.dtype))])
 
     def run_from(self, seeds: Iterable[Share]) -> None:
-        """Take adjoints that are known back to the parameters."""
+        """Propagate the adjoints ``seeds`` back to the parameters."""
         for seed in seeds:
             if seed.var in self._active:
                 self._accumulate(seed, seed.var.origins)
@@ -128,7 +128,7 @@ class ReversePass:
                 self._adjoints.pop(binding.var, None)
 
     def gradient_of(self, param: Var) -> Expr:
-        """The gradient with respect to ``param``, of its type; zeros where the target does not depend on it."""
+        """The gradient with respect to ``param``, of its type; zeros if the target does not depend on it."""
         fields = self._adjoints.get(param, {})
         value = self._assembled(param, param.ty, fields, ())
         flat = self._flattened(value, {}, param.origins)
@@ -147,12 +147,12 @@ class ReversePass:
         return leaf in self._active
 
     def function_of(self, leaf: Expr) -> Function | None:
-        """The function that a variable is bound to, if it is."""
+        """The function that a variable is bound to; None if it is bound to something else."""
         found = next((binding.value for binding in self._order if binding.var is leaf), None)
         return found if isinstance(found, Function) else None
 
     def emit_cast(self, value: Expr, ty: Type, name: str, origins: Origins) -> Var:
-        """Bind ``value``, checked to be of type ``ty``, to a new variable."""
+        """Bind ``value``, checked to have the type ``ty``, to a new variable."""
         var = DataflowVar(self.names.fresh(name), ty, origins)
         self.bindings.append(MatchCast(var, value, ty))
         return var
@@ -177,17 +177,17 @@ class ReversePass:
         memo: dict[int, Expr] = {}
         parts: Iterable[Expr] = (self._flattened(_summed(share.value), memo, origins) for share in shares)
         if isinstance(value, Call) and isinstance(value.op, Op) and value.op.is_primitive:
-            parts = list(parts)  # as Relax writes them: what the shares of arithmetic are made of comes before them
+            parts = list(parts)  # as Relax writes them: operands of the shares of arithmetic come first
         for share, part in zip(shares, parts, strict=True):
             value, whole = part, _summed(share.value)
-            if whole is not share.value:  # as Relax writes it: a value just before it is summed to the operand's shape
+            if whole is not share.value:  # as Relax writes it: a value comes just before its sum to the operand's shape
                 if id(whole) not in memo:
                     memo[id(whole)] = part if is_leaf(part) else self.emit(part, "lv", origins)
                 value = self._flattened(share.value, memo, origins)
             self._accumulate(Share(share.var, share.path, value), origins)
 
     def _rule_shares(self, binding: Binding, call: Expr, fields: Mapping[Path, Expr]) -> list[Share]:
-        """The shares of the operands that need one from a call, as its operator's rule says."""
+        """The shares of the operands that need one, from the rule of the call's operator."""
         if not (isinstance(call, Call) and type(call.op) is Op):
             _refuse_value(binding)
         rule = call.op.gradient
@@ -219,7 +219,7 @@ class ReversePass:
         return shares
 
     def shares(self, operand: Expr, path: Path, share: Expr) -> list[Share]:
-        """``share``, of what is at ``path`` in ``operand``, for each tensor inside a variable that needs it."""
+        """``share``, which belongs to ``path`` in ``operand``, split into shares of the tensors that need one."""
         found: list[Share] = []
         pending = [(operand, path, share)]
         while pending:
@@ -246,7 +246,7 @@ class ReversePass:
         return fields_of(flat if is_leaf(flat) else self.emit(flat, "lv", ()))
 
     def _assembled(self, value: Expr, ty: Type, fields: Mapping[Path, Expr], path: Path) -> Expr:
-        """The adjoint of ``value`` as one expression; zeros, written down only if used, where none has come."""
+        """The adjoint of ``value`` as one expression; missing fields are zeros, which are written only if used."""
         if path == () and () in fields:
             return fields[()]
         if isinstance(ty, TupleType):
@@ -272,7 +272,7 @@ class ReversePass:
         fields[share.path] = self.emit(add(so_far, increment), name, own)
 
     def _whole_adjoint(self, share: Share, so_far: Expr | None, origins: Origins) -> Expr:
-        """The adjoint of a tuple, as one, with ``share`` added to it."""
+        """The adjoint of a tuple as one tuple, with ``share`` added to it."""
         own = share.var.origins or origins
         whole = _placed(self.refer(share.var), share) if so_far is None else _increased(so_far, share.path, share.value)
         return self.emit(self._flattened(whole, {}, own), f"{share.var.name_hint}_adjoint", own)
@@ -287,7 +287,7 @@ class ReversePass:
         return self._forward.get(leaf, leaf) if again is None else again
 
     def _flattened(self, root: Expr, memo: dict[int, Expr], origins: Origins) -> Expr:
-        """``root`` over leaves of the new function, its inner expressions bound; each of them once per ``memo``."""
+        """``root`` over leaves of the new function, with inner expressions bound; each once for each ``memo``."""
         for current in inner_first(root, lambda expr: () if id(expr) in memo else operands_of(expr)):
             if id(current) in memo:
                 continue
@@ -304,12 +304,12 @@ class ReversePass:
         return memo[id(root)]
 
     def _recompute(self, value: Expr) -> None:
-        """Compute again those of the variables in ``value`` that lie inside checkpointed stages."""
+        """Compute the variables in ``value`` that are inside checkpointed stages again."""
         if not self._recomputed:
             return
 
         def binding_of(current: Expr) -> Binding | None:
-            """The binding to compute once more for ``current``."""
+            """The binding to compute again for ``current``; None if there is none."""
             if not isinstance(current, Var) or current in self._again:
                 return None
             return self._definitions.get(current)
@@ -332,9 +332,9 @@ class ReversePass:
 
 
 def _whole_tuples(function: Function) -> frozenset[Var]:
-    """The tuples of tensors whose adjoint is a tuple as well: parameters, what is put together, what `split` gives.
+    """The tuples of tensors whose adjoint is a tuple as well: parameters, written-out tuples, and results of `split`.
 
-    Rules of other operators that give tuples ask for the fields that a share has reached.
+    The rules of other operators with tuple results use only the fields that have a share.
     """
     whole = [param for param in function.params if isinstance(param.ty, TupleType)]
     for block in function.body.blocks:
@@ -347,7 +347,7 @@ def _whole_tuples(function: Function) -> frozenset[Var]:
 
 
 def _placed(value: Expr, share: Share) -> Expr:
-    """Zeros like ``value`` with ``share`` in its place."""
+    """Zeros like ``value``, with ``share`` at its place."""
     if not share.path:
         return share.value
     at, *rest = share.path
@@ -356,7 +356,7 @@ def _placed(value: Expr, share: Share) -> Expr:
 
 
 def _increased(so_far: Expr, path: Path, share: Expr) -> Expr:
-    """``so_far`` with ``share`` added to what is at ``path`` in it."""
+    """``so_far`` with ``share`` added at ``path``."""
     if not isinstance(so_far.ty, TupleType):
         return add(so_far, share)
     parts = fields_of(so_far)
@@ -367,7 +367,7 @@ def _increased(so_far: Expr, path: Path, share: Expr) -> Expr:
 
 
 def _put_together(share: Expr) -> Expr:
-    """The tuple that ``share`` takes apart and puts together again, if it does, else ``share`` itself."""
+    """The tuple whose fields ``share`` collects again in order; ``share`` itself if it does something else."""
     fields = share.fields if isinstance(share, Tuple) else ()
     whole = fields[0].tuple_value if fields and isinstance(fields[0], TupleGetItem) else share
     same = [isinstance(f, TupleGetItem) and f.tuple_value is whole and f.index == i for i, f in enumerate(fields)]
@@ -375,7 +375,7 @@ def _put_together(share: Expr) -> Expr:
 
 
 def _summed(share: Expr) -> Expr:
-    """The operand of ``share`` if that is a sum to the shape of an operand, else ``share`` itself."""
+    """The operand of ``share`` if it is a sum to the shape of an operand, else ``share`` itself."""
     if isinstance(share, Call) and share.op in _SUMS:
         return share.args[0]
     return share
@@ -385,7 +385,7 @@ def _summed(share: Expr) -> Expr:
 
 
 def described(binding: Binding) -> str:
-    """The binding, and where in the source model it came from."""
+    """The text of a binding, with its origin in the source model."""
     origins = ", ".join(map(str, binding.var.origins))
     value = binding.value
     text = "if ..." if isinstance(value, If) else repr(value)
@@ -393,7 +393,7 @@ def described(binding: Binding) -> str:
 
 
 def refuse_operator(binding: Binding, op: Op, why: str = "") -> NoReturn:
-    """Raise the error about an operator that no gradient passes through; ``why`` it has none by its meaning."""
+    """Raise the error for an operator without a gradient; ``why`` says why its decomposition gives none either."""
     raise GradientError(
         f"{op.name} has no gradient rule{why}, and the target depends on {described(binding)}\n"
         f'  declare one with @regraft.gradient.register_gradient("{op.name}"), '

@@ -1,13 +1,13 @@
-"""The simplifier of what the reverse-mode transform leaves: transposes around products of matrices.
+"""The simplifier for results of the reverse-mode transform: transposes around matrix products.
 
-A product ``a @ permute_dims(b)`` differentiates to a transpose of a transpose and to a transpose of a product. The
-two rules here, written in the pattern language like any other, bring them to the forms of a person's hand:
-``permute_dims(permute_dims(a))`` is ``a``, and ``permute_dims(a @ b)`` is ``permute_dims(b) @ permute_dims(a)``, where
-a transpose of a transpose is then none.
+Differentiating a product ``a @ permute_dims(b)`` gives a transpose of a transpose and a transpose of a product. The two
+rules here, written in the pattern language like any other, bring them to the form that people write by hand:
+``permute_dims(permute_dims(a))`` is ``a``, and ``permute_dims(a @ b)`` is ``permute_dims(b) @ permute_dims(a)``, in
+which double transposes then cancel.
 
-Only swaps of exactly the last two axes count as transposes, and the second rule holds for matrices and batches of
-them with the same leading axes; where these broadcast, the rewritten product would cost more than it saves. A product
-that is used elsewhere as well stays: it has to be computed anyway.
+Only swaps of exactly the last two axes count as transposes. The second rule applies to matrices and to batches of
+matrices with the same leading axes; if these broadcast, the rewritten product would cost more than it saves. A product
+that is also used elsewhere stays: it must be computed anyway.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..rewrite import Decline, Rule, RuleSet, decline, rewrite
 
 
 def is_transpose(call: Expr | None) -> bool:
-    """True if ``call`` is a ``permute_dims`` that swaps the last two axes, and does nothing else."""
+    """True if ``call`` is a ``permute_dims`` that only swaps the last two axes."""
     if not is_call_of(call, "relax.permute_dims"):
         return False
     order = permutation(call)
@@ -60,7 +60,7 @@ def _transpose_factors() -> Rule:
         if not is_transpose(bindings[matchings[swap]]):
             return decline("the permutation is no swap of the last two axes")
         call = call_of(bindings, matchings[product])
-        a, b = call.args  # under the names that they have there: as in Relax, an alias stays one
+        a, b = call.args  # with the names that they have there: as in Relax, an alias stays an alias
         if not _same_batches(matchings[left].ty, matchings[right].ty):
             return decline("the factors are no matrices, or their leading axes may broadcast")
         rewritten = matmul(transposed(b), transposed(a), call.attrs.out_dtype)
@@ -88,8 +88,8 @@ GRADIENT_RULES: Final = RuleSet([_cancel_transposes(), _transpose_factors()])
 
 
 def simplify_gradient(function: Function) -> Function:
-    """``function`` with transposes around products of matrices simplified; the same object if there are none.
+    """``function`` with transposes around matrix products simplified; the same object if there are none.
 
-    Values that come out equal are not joined: that is the work of `EliminateCommonSubexpr`. Cost: linear.
+    Equal values in the result are not merged: `EliminateCommonSubexpr` does that. Cost: linear.
     """
     return rewrite(function, GRADIENT_RULES, share=False)

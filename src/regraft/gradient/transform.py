@@ -1,7 +1,7 @@
 """Reverse-mode differentiation of a function of a module, as a pass.
 
-`Gradient` checks what is asked for, copies the forward part, lets `reverse` write the backward part and `simplify` tidy
-it, and puts the two together as a new function of the module.
+`Gradient` checks its arguments, copies the forward part, and joins both parts into a new function of the module.
+`reverse` writes the backward part, and `simplify` simplifies it.
 """
 
 from __future__ import annotations
@@ -29,24 +29,23 @@ from .without_rules import with_rules
 class Gradient:
     """A pass that adds ``<func_name>_adjoint``: the function's result, and the gradients of one scalar of it.
 
-    The new function is public, takes the same parameters, and returns ``(result, (gradient, ...))``; the original
-    stays as it is. ``require_grads`` are the parameters to differentiate with respect to, one or several, as variables
-    or by name, or variables that the function binds; None means all tensors and tuples of tensors among the
-    parameters, so that gradients stand in the parameters' order. A gradient has its parameter's type, tuples included;
-    it is zeros where the target does not depend on the parameter, and for integers, such as indices.
-    ``target_index`` chooses the target among several results, by default the first of those that are written out as a
-    tuple; it must be a floating scalar.
+    The new function is public, takes the same parameters, and returns ``(result, (gradient, ...))``; the original stays
+    as it is. ``require_grads`` are the parameters to differentiate with respect to, one or several, as variables or by
+    name, or variables that the function binds. None means all tensors and tuples of tensors among the parameters, with
+    gradients in the parameters' order. A gradient has its parameter's type, also for tuples. It is zeros if the target
+    does not depend on the parameter, and for integers, such as indices. ``target_index`` selects the target among
+    several results; by default it is the first field of a tuple that is written out. It must be a floating scalar.
 
     The function may have dataflow blocks and plain ones. No gradient passes through integers, operators that stop it
     (``argmax``, comparisons, ``R.grad.no_grad`` ...), or parameters that are not required. Values between
-    ``R.grad.start_checkpoint`` and ``R.grad.end_checkpoint`` are computed again rather than kept. The result is
-    simplified by `simplify_gradient`, or left as the rules gave it if not ``simplify``. The adjoint of a tuple is one
-    tuple, as Relax writes it; if ``fields_apart``, each field has its own, which saves additions of zeros.
+    ``R.grad.start_checkpoint`` and ``R.grad.end_checkpoint`` are computed again instead of kept. The result is
+    simplified by `simplify_gradient`, unless ``simplify`` is False. The adjoint of a tuple is one tuple, as in Relax;
+    with ``fields_apart``, each field has its own, which saves additions of zeros.
 
-    Needs well-formed input, guarantees well-formed output. Raises `GradientError` when the function, a parameter or
-    the target is not there or not differentiable, when an operator on the way has no rule, and for branches and calls
-    of functions on the way. A loop keeps what it carries of each step, and another one goes back through the steps.
-    Cost: linear in the bindings, with a few backward bindings for each forward one.
+    Needs well-formed input, guarantees well-formed output. Raises `GradientError` if the function, a parameter or the
+    target does not exist or is not differentiable, if an operator between them has no rule, and for branches and calls
+    of functions between them. A loop keeps the carried values of each step, and another loop goes back through the
+    steps. Cost: linear in the bindings, with a few backward bindings for each forward one.
     """
 
     __slots__ = ("fields_apart", "func_name", "require_grads", "simplify", "target_index")
@@ -69,7 +68,7 @@ class Gradient:
 
     @property
     def name(self) -> str:
-        """The pass's name, for reports."""
+        """The name of the pass, for reports."""
         return "Gradient"
 
     def __repr__(self) -> str:
@@ -161,7 +160,7 @@ def _named(result: Expr) -> str:
 
 
 def _holds_numbers(ty: Type) -> bool:
-    """True for tensors and tuples of them: of integers, the gradient is zeros."""
+    """True for tensors and tuples of tensors; the gradient of integers is zeros."""
     return _holds_for_all(lambda leaf: isinstance(leaf, TensorType), ty)
 
 
@@ -170,7 +169,7 @@ def _all_differentiable(ty: Type) -> bool:
 
 
 def _holds_for_all(holds: Callable[[Type], bool], ty: Type) -> bool:
-    """True if ``ty``, or each leaf of a tuple type, which has some, is one that ``holds``."""
+    """True if ``holds`` is True for ``ty`` or, for a tuple type with fields, for each leaf."""
     if isinstance(ty, TupleType):
         return bool(ty.fields) and all(_holds_for_all(holds, field) for field in ty.fields)
     return holds(ty)
@@ -190,13 +189,13 @@ def _adjoint_function(
         for param in required
     ]
     result = Tuple([copy.result, Tuple(gradients)])
-    # The backward part may need values of dataflow blocks before it.
+    # The backward part may need values of earlier dataflow blocks.
     body = with_outputs(SeqExpr(_joined(copy.blocks, backward.bindings), result))
     return Function(copy.params, body, None, function.is_pure, function.attrs)
 
 
 def _joined(forward: Sequence[BindingBlock], backward: Sequence[Binding]) -> list[BindingBlock]:
-    """The blocks of the new function: one, where the forward part is one dataflow block."""
+    """The blocks of the new function; a single block if the forward part is a single dataflow block."""
     if len(forward) == 1 and isinstance(forward[0], DataflowBlock):
         return [DataflowBlock([*forward[0].bindings, *backward])]
     return [*forward, *([DataflowBlock(backward)] if backward else [])]

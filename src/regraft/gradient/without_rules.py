@@ -1,7 +1,7 @@
 """Calls of composite operators without a gradient rule, decomposed before the backward part is written.
 
-What a composite means is a program of primitives (`regraft.op.decompose`), and each of these has a rule. So a new
-operator is differentiated by its meaning; a rule of its own is for fewer operations or better numbers.
+A composite means a program of primitives (`regraft.op.decompose`), each of which has a rule. So a new operator is
+differentiated by its meaning. A rule of its own gives fewer operations or better numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .reverse import active_values, refuse_operator, stops_gradient
 def with_rules(function: Function, required: Iterable[Var], target: Expr) -> Function:
     """``function`` with calls between ``required`` and ``target`` decomposed until each operator has a gradient rule.
 
-    The function is in normal form. It is returned unchanged if all operators have rules. A call that cannot be
-    decomposed raises `GradientError`. Cost: linear.
+    The function must be in normal form. It is returned unchanged if all operators have rules. Raises `GradientError`
+    for a call that cannot be decomposed. Cost: linear.
     """
     wanted = _on_the_way(function, required, target)
     if not wanted:
@@ -44,7 +44,7 @@ def with_rules(function: Function, required: Iterable[Var], target: Expr) -> Fun
 
 
 def _on_the_way(function: Function, required: Iterable[Var], target: Expr) -> set[Var]:
-    """The variables bound to calls without a rule that pass a gradient of ``target`` on to ``required``."""
+    """The variables bound to calls without a rule through which a gradient of ``target`` passes to ``required``."""
     active = active_values(function, required)
     needed = {leaf for leaf in leaves_of(target) if leaf in active}
     found: set[Var] = set()
@@ -65,10 +65,10 @@ def _lacks_rule(value: Expr) -> bool:
 
 
 class _DecompositionWriter(BindingRecorder):
-    """Writes the bindings of one block, decompositions among them."""
+    """Writes the bindings of one block, including decompositions."""
 
     def decompose(self, binding: Binding) -> None:
-        """Write the call of ``binding`` as others, of which the last is bound to its variable."""
+        """Write the call of ``binding`` as other calls; the last one is bound to its variable."""
         var, call = binding.var, binding.value
         self.origins = var.origins
         assert isinstance(call, Call)
@@ -83,7 +83,7 @@ class _DecompositionWriter(BindingRecorder):
             self.bindings.append(VarBinding(var, value))
 
     def emit(self, value: Expr) -> Expr:
-        """A variable bound to ``value``, or to what it decomposes into."""
+        """A variable bound to ``value``, or to the result of its decomposition."""
         if _lacks_rule(value):
             assert isinstance(value, Call)
             value = record(value, self)

@@ -1,1 +1,1 @@
-"""Values to hold programs to: inputs that are drawn at random, and how far two results may differ."""
+"""Reference values for checks of programs: random inputs, and the tolerance between two results."""

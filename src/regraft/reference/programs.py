@@ -1,4 +1,4 @@
-"""Whole programs on the reference engine, for checks in rooms below the engines."""
+"""Runs of whole programs on the reference engine, for checks in packages below the engines."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from typing import Any
 from ..ir.module import IRModule
 
 run: Callable[[IRModule, str, Sequence[Any]], Any]
-"""``run(module, name, inputs)`` gives what the function ``name`` computes; the package's top module sets it."""
+"""``run(module, name, inputs)`` returns the result of the function ``name``; the package's top module sets it."""

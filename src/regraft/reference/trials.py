@@ -1,7 +1,7 @@
-"""Values to try programs on, and whether two results agree.
+"""Values to try programs on, and the comparison of two results.
 
-Random values of a type, sizes that hide no transpose (all different), and a comparison whose tolerance comes from
-the dtype. One place for every check by value in the library.
+Random values of a type, sizes that are all different so that no transpose is hidden, and a comparison with a tolerance
+from the dtype. All checks by value in the library use this module.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ..op.evaluate import Evaluator
 _SIZES: Final = (5, 3, 7, 2, 6, 4, 11, 9, 13, 8, 10, 12)
 _MANY_DIVISORS: Final = (12, 24, 36, 48, 60, 72)
 _MOST_ELEMENTS: Final = 1 << 22
-"""The most elements of all arguments together with sizes that all differ: ten axes of such sizes have 50 millions."""
+"""The most elements of all arguments with sizes that all differ: ten axes of such sizes have 50 million elements."""
 
 
 WHOLE: Final = (-3, 3)
-"""The least and the greatest of random integers, unless other ones are asked for."""
+"""The smallest and the largest random integer by default."""
 
 NOT_ZERO: Final = (1, 7)
-"""The least and the greatest of random integers by which others may be divided."""
+"""The smallest and the largest random integer that may be a divisor."""
 
 
 class NoValueError(RegraftError):
@@ -40,7 +40,7 @@ class NoValueError(RegraftError):
 
 
 class DrawnSizes:
-    """Sizes for size variables, all different from each other and from ``taken``, the same for the same ``seed``.
+    """Sizes for size variables, all different from each other and from ``taken``; the same for the same ``seed``.
 
     ``divisible`` draws multiples of 12, for programs that split their axes.
     """
@@ -59,11 +59,11 @@ class DrawnSizes:
 def random_value(
     ty: Type, size: Callable[[Dim], int], random: np.random.Generator, whole: tuple[int, int] = WHOLE
 ) -> Any:
-    """A random value of ``ty``; ``size`` gives the value of each size.
+    """A random value of ``ty``; ``size`` returns the value of each size.
 
-    Floats are normally distributed, integers are between those of ``whole`` (from 0 if unsigned), bools
-    are even. Raises
-    `NoValueError` for a tensor of unknown shape or dtype, and for functions and objects.
+    Floats are normally distributed, integers are in the range ``whole`` (from 0 if unsigned), and bools are True or
+    False with equal probability. Raises `NoValueError` for a tensor of unknown shape or dtype, and for functions and
+    objects.
     """
     match ty:
         case TensorType(shape=tuple() as dims, dtype=str() as dtype):
@@ -107,10 +107,9 @@ def random_arguments(
 ) -> list[Any]:
     """Arguments for ``function``: arrays, tuples of them, shapes, numbers; the same for the same ``seed``.
 
-    Floats are normally distributed, integers in the range ``whole``. Size variables get small sizes that differ from
-    each other and from the fixed ones (multiples of 12 if ``divisible``); where this makes millions of elements, they
-    get two small sizes in turn. Raises `NoValueError` for a parameter
-    whose type does not say enough.
+    Floats are normally distributed, integers are in the range ``whole``. Size variables get small sizes that differ
+    from each other and from the fixed ones (multiples of 12 if ``divisible``). If this makes millions of elements, two
+    small sizes are used in turn. Raises `NoValueError` for a parameter whose type does not say enough.
     """
     random = np.random.default_rng(seed)
     size = drawn_sizes(function, seed, divisible=divisible).size
@@ -118,7 +117,7 @@ def random_arguments(
 
 
 def drawn_sizes(function: Function, seed: int = 0, *, divisible: bool = False) -> Evaluator:
-    """The evaluator of the sizes of `random_arguments`: it draws each when it is first asked for."""
+    """The evaluator of the sizes of `random_arguments`; it draws each size when it is first needed."""
     shapes = [leaf.shape or () for leaf in leaf_tensors(*[param.ty for param in function.params])]
     fixed = {size for shape in shapes for size in shape if isinstance(size, int)}
     sizes = Evaluator({}, draw_size=DrawnSizes(fixed, seed, divisible=divisible).draw)
@@ -132,8 +131,8 @@ def drawn_sizes(function: Function, seed: int = 0, *, divisible: bool = False) -
 class ValueDifference(NamedTuple):
     """The largest difference of two results: ``place`` is empty, or the field of a tuple such as ``[1]``.
 
-    ``absolute`` and ``relative`` are the largest errors, None where the values cannot be compared at all;
-    ``tolerance`` is the relative one that was allowed (0 for integers and bools).
+    ``absolute`` and ``relative`` are the largest errors; None if the values cannot be compared. ``tolerance`` is the
+    relative error that was allowed (0 for integers and bools).
     """
 
     place: str
@@ -149,8 +148,8 @@ class ValueDifference(NamedTuple):
 def tolerance(dtype: str) -> float:
     """The relative error that rounding may cause: the dtype's epsilon to the power of 0.7, and 0 for whole numbers.
 
-    About 1e-11 for float64, 1e-5 for float32, 8e-3 for float16 and 3e-2 for bfloat16: room for sums in another
-    order over some hundred terms, far below what a wrong formula gives.
+    About 1e-11 for float64, 1e-5 for float32, 8e-3 for float16 and 3e-2 for bfloat16. This allows sums of some hundred
+    terms in another order, and is far below the error of a wrong formula.
     """
     if not is_float(dtype) and not dtype.startswith("complex"):
         return 0.0
@@ -169,9 +168,9 @@ def difference(
 ) -> ValueDifference | None:
     """The largest difference of ``actual`` from ``expected``, if it exceeds the tolerance; else None.
 
-    Arrays must agree in dtype and shape; NaN agrees with NaN, infinities and whole numbers with themselves only.
-    ``rtol`` is `tolerance` of the dtype, or ``approximate`` if that is more, and ``atol`` that times the largest finite
-    value (at least 1), unless given.
+    Arrays must agree in dtype and shape; NaN agrees with NaN, infinities and whole numbers only with themselves. By
+    default, ``rtol`` is the `tolerance` of the dtype, or ``approximate`` if that is larger, and ``atol`` is ``rtol``
+    times the largest finite value (at least 1).
     """
     if isinstance(expected, tuple) and isinstance(actual, tuple):
         fields: tuple[Any, ...] = expected  # pyright: ignore[reportUnknownVariableType]
@@ -197,9 +196,9 @@ def difference(
 
 
 class _ElementErrors(NamedTuple):
-    """Two arrays beside each other: equal elements, the error of each, wanted magnitudes, the largest finite of these.
+    """The comparison of two arrays: equal elements, the error of each, the expected magnitudes, and a scale.
 
-    That is 1 at least. NaN where NaN is wanted, and equals, have no error.
+    The scale is the largest finite magnitude, at least 1. Equal elements, and NaN for an expected NaN, have no error.
     """
 
     same: np.ndarray
@@ -212,7 +211,7 @@ def _element_errors(want: np.ndarray, got: np.ndarray) -> _ElementErrors:
     wide = np.complex128 if want.dtype.kind == "c" else np.float64
     with np.errstate(all="ignore"):
         x, y = want.astype(wide), got.astype(wide)
-        # Whole numbers are compared as they are: as floats, large ones would be rounded together.
+        # Whole numbers are compared before the cast to float, which would round large ones to the same value.
         same = np.asarray(want == got) | (np.isnan(x) & np.isnan(y))
         errors, magnitudes = np.where(same, 0.0, np.abs(y - x)), np.asarray(np.abs(x))
         finite = magnitudes[np.isfinite(magnitudes)]
@@ -220,7 +219,7 @@ def _element_errors(want: np.ndarray, got: np.ndarray) -> _ElementErrors:
 
 
 def largest_difference(want: np.ndarray, got: np.ndarray) -> tuple[float, float]:
-    """The largest difference, and its share of the largest magnitude; NaN where NaN is wanted, and equals, are none."""
+    """The largest difference, and its share of the largest magnitude; equal elements and matching NaN count as 0."""
     if not want.size:
         return 0.0, 0.0
     found = _element_errors(want, got)

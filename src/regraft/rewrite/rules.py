@@ -1,9 +1,9 @@
-"""Rules are values: a pattern, a rewriter, a name; and sets of them, composed with ``|``.
+"""Rules as values: a pattern, a rewriter and a name. Rule sets are composed with ``|``.
 
-A rule over a `DFPattern` rewrites one value at a time: ``rewriter(expr, matchings) -> expr``, or, if it takes them,
-``rewriter(expr, matchings, bindings) -> expr``. A rule over a `PatternContext` rewrites several bindings together:
-``rewriter(matchings, bindings) -> {Var: Expr}``. Each may decline.
-Applying a rule or a set is the engine's work (`engine`); this module knows only what they are.
+A rule over a `DFPattern` rewrites one value at a time: ``rewriter(expr, matchings) -> expr``, or, if the rewriter takes
+them, ``rewriter(expr, matchings, bindings) -> expr``. A rule over a `PatternContext` rewrites several bindings
+together: ``rewriter(matchings, bindings) -> {Var: Expr}``. A rewriter may decline. The engine applies rules and sets
+(`engine`); this module only defines them.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from .drive import Listener
 
 CallRewriter: TypeAlias = "Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any]"
-"""Takes the matched expression, a match and, if it likes, the bindings of the block; gives what takes its place.
+"""A function of the matched expression, a match and, optionally, the bindings of the block; returns the replacement.
 
-What it takes is of type Any here, so that checkers of types take the short functions that rules are made of.
+Its parameters have the type Any here, so that type checkers accept the short functions of rules.
 """
 
 BindingsRewriter: TypeAlias = Callable[[Any, Any], Any]
-"""Takes a match over a context, and the bindings of the block; gives what takes the place of which variable."""
+"""A function of a match over a context and the bindings of the block; returns replacements by variable."""
 
 InModule: TypeAlias = "tuple[Rule, Mapping[GlobalVar, Function]]"
 """A rule whose replacement calls functions, and these functions."""
 
 LAMBDA: Final = "lambda at "
-"""The beginning of the names of rules that were given none and are made of lambdas."""
+"""The beginning of the names of rules that are made from lambdas without a name."""
 
 _Program = TypeVar("_Program", bound=Function | IRModule)
 
 
 class PatternMatchingRewriter:
-    """A rewriter of functions and modules; `Rule` and `RuleSet` are the two kinds."""
+    """A rewriter of functions and modules, either a `Rule` or a `RuleSet`."""
 
     __slots__ = ()
 
@@ -61,18 +61,18 @@ class PatternMatchingRewriter:
         listener: Listener | None = None,
         verify: str | None = None,
     ) -> _Program:
-        """``program`` rewritten until no rule changes it any more; the same object if none did.
+        """``program`` rewritten until no rule changes anything; the same object if nothing changed.
 
-        A function that changed has one name for one value: no aliases, no fields of tuples that are written out.
-        ``share``: a value that a replacement needs and that the block computes already is used, not computed twice.
-        ``listener`` is told of every rewrite and every decline. ``verify="values"`` also computes each replacement
-        beside what it replaces, on random inputs; see `rewrite`. The private functions of a `rewriter` that a
-        replacement calls become private functions of a module; they are written out in a function, and where
-        replacements are verified.
+        A changed function has one name for each value: no aliases, and no projections of written-out tuples. ``share``:
+        a value that a replacement needs and that the block already computes is used instead of computed again.
+        ``listener`` is called for every rewrite and every decline. ``verify="values"`` also computes each replacement
+        and the replaced value on random inputs; see `rewrite`. If a replacement calls private functions of a
+        `rewriter`, they become private functions of a module. In a single function, or with ``verify``, they are
+        inlined.
         """
         from .drive import rewritten
 
-        whole: Any = program  # a function or a module: which of them, the caller knows
+        whole: Any = program  # a function or a module; the caller knows which
         return rewritten(whole, self, share=share, listener=listener, verify=verify)
 
     def __or__(self, other: PatternMatchingRewriter) -> RuleSet:
@@ -80,7 +80,7 @@ class PatternMatchingRewriter:
 
     @staticmethod
     def from_pattern(pattern: DFPattern | PatternContext, func: Callable[..., Any]) -> Rule:
-        """The rule that replaces what ``pattern`` matches by what ``func`` returns."""
+        """The rule that replaces values matched by ``pattern`` by the result of ``func``."""
         return Rule(pattern, func)
 
     @staticmethod
@@ -93,11 +93,11 @@ class PatternMatchingRewriter:
 
 @final
 class Rule(PatternMatchingRewriter):
-    """A rule: put what ``rewriter`` returns where ``pattern`` matches. ``name`` is for messages and reports.
+    """A rule: values matched by ``pattern`` are replaced by the result of ``rewriter``.
 
-    The rewriter of a `DFPattern` may take a third parameter: the bindings of the block, as that of a context does.
-    ``approximate`` says that the values change, by that part of the largest at most, and that this is meant: where
-    rewrites are checked by value, they are held to it. By default they may differ by rounding alone.
+    ``name`` is used in messages and reports. The rewriter of a `DFPattern` may take a third parameter: the bindings of
+    the block, as for a context. ``approximate`` says that the rule intends to change values, by at most this part of
+    the largest; checks by value allow that much. By default, values may differ by rounding only.
     """
 
     __slots__ = (
@@ -134,19 +134,19 @@ class Rule(PatternMatchingRewriter):
         self.assumes_finite = False
         """True if NaN and infinities may become other values; see `assuming_finite`."""
         self.in_module: Callable[[IRModule], InModule] | None = None
-        """Gives the form for a module, if there is one: a rewriter's private functions become the module's."""
+        """The maker of the rule's form for a module, which gets its private functions; None if there are none."""
         self.gives_tuple = False
-        """True if one value holds all outputs: it also replaces a tuple that the program makes of them."""
+        """True if one value holds all outputs: it also replaces a tuple of the outputs in the program."""
         self.name = name or name_of(rewriter)
         self._check_parameters()
 
     def _check_parameters(self) -> None:
-        """Raise `RewriteError` for a rewriter that cannot take what it will be given."""
+        """Raise `RewriteError` for a rewriter that cannot accept its arguments."""
         given = ("expr", "matchings") if isinstance(self.pattern, DFPattern) else ("matchings", "bindings")
         given += ("bindings",) if self.takes_bindings else ()
         try:
             signature = inspect.signature(self.rewriter)
-        except (TypeError, ValueError):  # a callable that does not say what it takes
+        except (TypeError, ValueError):  # a callable that does not state its parameters
             return
         try:
             signature.bind(*given)
@@ -155,16 +155,16 @@ class Rule(PatternMatchingRewriter):
             raise RewriteError(f"rule {self.name!r}: its function takes {signature}; it is called as {words}") from None
 
     def assuming_finite(self) -> Rule:
-        """The same rule, which says that NaN and infinities may become other values: it is for finite numbers.
+        """The same rule, marked as valid for finite numbers only: NaN and infinities may become other values.
 
-        `regraft.testing.check_rule` holds it to those alone. ``x - x -> 0`` is such a rule.
+        `regraft.testing.check_rule` checks it on finite numbers only. ``x - x -> 0`` is such a rule.
         """
         found = copy(self)
         found.assumes_finite = True
         return found
 
     def with_rewriter(self, rewriter: CallRewriter | BindingsRewriter) -> Rule:
-        """The same rule with another rewriter, which takes what this one's takes; its form for a module as well."""
+        """The same rule with another rewriter that takes the same arguments, also in its form for a module."""
         found = copy(self)
         found.rewriter = rewriter
         return found
@@ -181,7 +181,7 @@ class Rule(PatternMatchingRewriter):
 
 
 def name_of(function: Any) -> str:
-    """The name of a function or other callable, for a rule that is given none; that of a lambda is its place."""
+    """The name of a function or other callable, for a rule without a name; a lambda is named by its file and line."""
     name = getattr(function, "__name__", "") or type(function).__name__
     code = getattr(function, "__code__", None)
     if name != "<lambda>" or code is None:
@@ -190,7 +190,7 @@ def name_of(function: Any) -> str:
 
 
 def _takes_a_third(rewriter: Callable[..., Any]) -> bool:
-    """True if a rewriter asks for the bindings: by a third parameter without a default, or by that name."""
+    """True if a rewriter takes the bindings, as a third parameter without a default or of that name."""
     try:
         parameters = list(inspect.signature(rewriter).parameters.values())
     except (TypeError, ValueError):
@@ -201,7 +201,7 @@ def _takes_a_third(rewriter: Callable[..., Any]) -> bool:
 
 @final
 class RuleSet(PatternMatchingRewriter):
-    """Rules that are applied together. Where several match one value, the earlier one is tried first."""
+    """Rules that are applied together. If several match one value, the earlier one is tried first."""
 
     __slots__ = ("_rules",)
 

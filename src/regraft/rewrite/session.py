@@ -1,13 +1,13 @@
 """The editing session: one block as values, while it is being rewritten.
 
-The block is taken apart once into what `BlockView` keeps (definitions, ordered users, an index by op). An edit gives a
-variable another value; its users need not be touched, since they name the variable. Values that nobody uses any more
-go at once, values that a replacement needs are added, and `emit` writes the block down again, once. The cost of an
-edit is that of the values it adds and removes, and, where a replacement depends on values that stand further down,
-of the stretch of the block in between (see `raise_positions`).
+The block is read once into the tables of `BlockView` (definitions, ordered users, an index by operator). An edit gives
+a variable another value; its users do not change, since they refer to the variable. Values that are no longer used are
+removed at once, values that a replacement needs are added, and `emit` writes the block once at the end. The cost of an
+edit is that of the values it adds and removes. If a replacement depends on later values, the cost includes the part of
+the block in between (see `raise_positions`).
 
-Every value has a position: operands never stand after their users. It orders candidates and bounds the search for
-cycles; it is not yet the order of the emitted block, which stays as close to the original as the edits allow.
+Every value has a position: operands are never after their users. Positions order candidates and bound the search for
+cycles. They are not the order of the emitted block, which stays as close to the original as the edits allow.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ..ir.types import type_symvars
 from ..ir.walks import reached
 
 ValueKey = tuple[object, ...]
-"""The key by which two values are the same computation: operator, operands, attributes."""
+"""The key of a computation: operator, operands, attributes. Two values with one key are the same computation."""
 
 _SERIAL_STEP: Final = 2.0**-32
 _MOST_CROWDED: Final = 64
@@ -50,9 +50,9 @@ _SMALL_CONSTANT: Final = 64
 
 
 class EditSession(BlockView):
-    """A block under rewriting.
+    """A block that is being rewritten.
 
-    ``outputs`` are the variables that must survive, ``outer`` what stands before the block, and ``sizes`` the size
+    ``outputs`` are the variables that must survive, ``outer`` the definitions before the block, and ``sizes`` the size
     variables that are defined before it.
     """
 
@@ -72,24 +72,24 @@ class EditSession(BlockView):
             self.outputs = dict.fromkeys(outputs)
         self.share = share
         self.added: list[Var] = []
-        """Values that edits have added and that have not been looked at yet."""
+        """Values that edits have added and that have not been examined yet."""
         self.journal: dict[Var, Expr | None] | None = None
-        """The variables bound since it was last emptied, None for what went; kept where somebody asks for it."""
+        """The variables bound since it was last emptied, None for removed ones; only kept if a listener wants it."""
         self.recounted: dict[Var, None] | None = None
-        """Values whose users edits have changed since it was last emptied; kept where a rule counts users."""
+        """Values whose users edits have changed since it was last emptied; only kept if a rule counts users."""
         self.merged_origins: dict[Var, Origins] = {}
-        """Origins of edited values that are more than those of their variables."""
+        """Origins of edited values, if they differ from those of their variables."""
         self.state: int | None = None
-        """A hash of what edits changed; it returns when they return to an earlier program.
+        """A hash of all edits; it takes an earlier value when the edits return to an earlier program.
 
         It is kept from the first time that a variable is edited again, since no sequence returns before that.
         """
         self.pinned: dict[Var, None] = {}
-        """Bindings with effects or checks: never dropped, and those with effects never pass each other."""
+        """Bindings with effects or checks. They are never dropped, and those with effects keep their order."""
         self.original: dict[Var, Binding] = {}
         self.symvar_binders: dict[SymVar, Var] = {}
         self.replacing: Collection[Var] = ()
-        """Variables that the edits under way give other values, and what these need: none of them goes meanwhile."""
+        """Variables that the current edits replace, and operands of their new values: none is removed meanwhile."""
         self._fresh_name = fresh_name
         self._serial = 0
         self._crowded = 0
@@ -112,7 +112,7 @@ class EditSession(BlockView):
             self._find_symvar_binders(block, sizes)
 
     def _find_symvar_binders(self, block: BindingBlock, sizes: Collection[SymVar]) -> None:
-        """Note which casts define size variables: those that are not known before and that nothing yet mentions."""
+        """Record the casts that define size variables: variables that are unknown before and not mentioned earlier."""
         mentioned: set[SymVar] = set()
         for binding in block:
             for leaf in leaves_of(binding.value):
@@ -126,23 +126,23 @@ class EditSession(BlockView):
     # --- asking
 
     def is_bound_here(self, var: Expr) -> bool:
-        """True if ``var`` is bound in this block and alive."""
+        """True if ``var`` is bound in this block and not removed."""
         return var in self.position and (var in self.definitions or var in self.original)
 
     def is_dropped(self, var: Var) -> bool:
-        """True if ``var`` was bound here and is no more."""
+        """True if ``var`` was bound here and has been removed."""
         if var in self.definitions or var not in self.position:
             return False
         return type(self.original.get(var)) is not MatchCast
 
     def key(self, value: Expr) -> ValueKey:
-        """The key of the computation of ``value``; two pure values of one key are the same value."""
+        """The key of the computation of ``value``; two pure values with one key are the same value."""
         return computation_key(value, partial(resolve, self.definitions))
 
     # --- editing
 
     def add_value(self, value: Expr, name: str, origins: Origins) -> Var:
-        """A variable for ``value``: one that holds it already, if it is pure and values are shared, else a new one."""
+        """A variable for ``value``: an existing one if the value is pure and values are shared; otherwise a new one."""
         key = self.key(value)
         var = self.find_same(value, key)
         if var is None:
@@ -152,20 +152,20 @@ class EditSession(BlockView):
         return var
 
     def new_variable(self, value: Expr, name: str, origins: Origins) -> Var:
-        """A variable of this block for ``value``, which nothing binds so far."""
+        """A new variable of this block for ``value``; it is not bound yet."""
         return (DataflowVar if self.is_dataflow else Var)(self._fresh_name(name), value.ty, origins)
 
     def local_variable(self, value: Expr, var: Var) -> Var:
-        """A variable for ``value`` inside of a branch that replaces ``var``."""
+        """A variable for ``value`` inside a branch that replaces ``var``."""
         return Var(self._fresh_name(var.name_hint), value.ty, var.origins)
 
     @staticmethod
     def is_pure(value: Expr) -> bool:
-        """True if ``value`` has no effect, so that two of it are one."""
+        """True if ``value`` has no effect, so that two equal values can be one."""
         return type(value) is not Call or value.is_pure
 
     def find_same(self, value: Expr, key: ValueKey) -> Var | None:
-        """A pure value of that key: one that is alive, if values are shared, or one that was dropped before."""
+        """A variable of that pure value: an existing one if values are shared, or a removed one; else None."""
         if not self.is_pure(value):
             return None
         if self.share and type(value) is Call and value.op not in self._indexed_ops:
@@ -180,7 +180,7 @@ class EditSession(BlockView):
         return found if self.share or found not in self.definitions else None
 
     def insert(self, var: Var, value: Expr, key: ValueKey) -> None:
-        """Bind ``var``, which nothing uses so far, to ``value`` of that ``key``."""
+        """Bind ``var``, which nothing uses yet, to ``value`` with the key ``key``."""
         self.position[var] = self._position_after(value)
         self._link(var, value, key)
         self.added.append(var)
@@ -194,9 +194,9 @@ class EditSession(BlockView):
         return floor(last) + self._serial * _SERIAL_STEP
 
     def replace(self, var: Var, value: Expr, *, settle: bool = True) -> None:
-        """``var`` stands for ``value`` from now on; what only its old value used goes.
+        """Give ``var`` the value ``value``, and remove values that only its old value used.
 
-        With ``settle=False`` the caller calls `raise_positions` itself, once for all that it replaces.
+        With ``settle=False`` the caller calls `raise_positions` itself, once for all replacements.
         """
         old = self.definitions[var]
         if var in self._edited and self.state is None:
@@ -223,7 +223,7 @@ class EditSession(BlockView):
             self.drop_unused(released)
 
     def _more_precise(self, var: Var, value: Expr) -> Var:
-        """A variable of the more precise type of ``value``, for ``var`` to be an alias of."""
+        """A variable with the more precise type of ``value``, of which ``var`` becomes an alias."""
         target = (DataflowVar if self.is_dataflow else Var)(var.name_hint, value.ty, var.origins)
         self.position[target] = self.position[var]
         self._link(target, value)
@@ -232,7 +232,7 @@ class EditSession(BlockView):
         return target
 
     def _link(self, var: Var, value: Expr, key: ValueKey | None = None) -> None:
-        """Bind ``var`` to ``value``; note its key where somebody may ask for it."""
+        """Bind ``var`` to ``value``, and record its key if it may be looked up."""
         if key is None and (self.state is not None or (type(value) is Call and value.op in self._indexed_ops)):
             key = self.key(value)
         if key is not None:
@@ -249,7 +249,7 @@ class EditSession(BlockView):
             self.recounted.update(dict.fromkeys(leaf for leaf in leaves_of(value) if isinstance(leaf, Var)))
 
     def _unlink(self, var: Var, value: Expr) -> list[Var]:
-        """Forget that ``var`` is bound to ``value``; gives the variables that it used."""
+        """Remove the binding of ``var`` to ``value``; returns the variables that it used."""
         if self.state is not None:
             self.state ^= hash((var, self._keys.get(var) or self.key(value)))
         if type(value) is Call:
@@ -266,12 +266,11 @@ class EditSession(BlockView):
         return used
 
     def raise_positions(self, edited: Iterable[Var]) -> None:
-        """Keep operands before users after ``edited`` got other values: move them, and users they pass, further down.
+        """Keep operands before users after ``edited`` got new values: move them, and users they pass, further down.
 
-        Values are moved in the order in which they stood, so that one moves again only where edits depend on each
-        other. Moved values crowd behind the last value that stayed, and the next edit there would move all of them
-        again; so all are numbered anew once many have moved. Cost: the users that stand between the old and the new
-        places.
+        Values are moved in their original order, so that a value moves again only if edits depend on each other. Moved
+        values crowd behind the last value that stayed, and the next edit there would move all of them again. So all
+        positions are renumbered once many values have moved. Cost: the users between the old and the new places.
         """
         position = self.position
         pending = [(position[var], order, var) for order, var in enumerate(edited)]
@@ -301,7 +300,7 @@ class EditSession(BlockView):
                 position[var] = place
 
     def drop_unused(self, candidates: Iterable[Var]) -> None:
-        """Remove those of ``candidates`` that nothing uses, and then what only they used."""
+        """Remove the ``candidates`` that nothing uses, and then the values that only they used."""
         pending = list(candidates)
         while pending:
             var = pending.pop()
@@ -317,10 +316,10 @@ class EditSession(BlockView):
             pending.extend(self._unlink(var, value))
 
     def find_cycle(self, edits: Mapping[Var, Expr], added: Mapping[Var, Expr]) -> list[Var] | None:
-        """The values that would depend on themselves if ``edits`` were made, as a closed path; None if none would.
+        """The values that would depend on themselves if ``edits`` were made, as a closed path; None if there are none.
 
-        ``added`` are values that the edits need beside those of the block. Cost: the values that stand after the first
-        edited one and that the replacements depend on.
+        ``added`` are further values that the edits need. Cost: the values after the first edited one that the
+        replacements depend on.
         """
         changed = ChainMap(dict(edits), dict(added))
         first = min(self.position[var] for var in edits)
@@ -356,9 +355,9 @@ class EditSession(BlockView):
         return not targets.isdisjoint(below)
 
     def depths(self, marked: Iterable[Var]) -> dict[Var, int]:
-        """For each of ``marked``, bound here, how many of the others lie on the longest way down from it.
+        """For each of ``marked``, bound here, the most others of them on a path of operands below it.
 
-        Cost: the values that they depend on and that stand after the first of them.
+        Cost: the values that they depend on, as far as these come after the first of them.
         """
         wanted = dict.fromkeys(marked)
         first = min((self.position[var] for var in wanted), default=0.0)
@@ -376,12 +375,12 @@ class EditSession(BlockView):
         return {var: found[var] for var in wanted}
 
     def _after(self, first: float, var: Var) -> list[Var]:
-        """The operands of the binding of ``var`` that do not stand before position ``first``."""
+        """The operands of the binding of ``var`` that are at or after position ``first``."""
         position = self.position
         return [leaf for leaf in self._read_by(var) if isinstance(leaf, Var) and position.get(leaf, -1.0) >= first]
 
     def _read_by(self, var: Var) -> Sequence[Expr]:
-        """The operands of the binding of ``var``, whether it is a value or a match_cast."""
+        """The operands of the binding of ``var``, which may be a value or a match_cast."""
         value = self.definitions.get(var)
         if value is None:
             binding = self.original.get(var)
@@ -389,17 +388,17 @@ class EditSession(BlockView):
         return leaves_of(value)
 
     def value_of(self, var: Var) -> Expr:
-        """The value of ``var``, whether by a binding or a match_cast."""
+        """The value of ``var``, which may be bound by a binding or a match_cast."""
         binding = self.original.get(var)
         return binding.value if type(binding) is MatchCast else self.definitions[var]
 
     def is_effect(self, var: Var) -> bool:
-        """True if ``var`` is bound by the original block to something whose place among the effects counts."""
+        """True if the original block binds ``var`` with a place among the effects."""
         return not self.is_dataflow and var in self.pinned and var in self.original
 
 
 def computation_key(value: Expr, resolved: Callable[[Var], object]) -> ValueKey:
-    """The key of the computation of ``value``, with variables taken for what ``resolved`` gives."""
+    """The key of the computation of ``value``, with each variable replaced by the result of ``resolved``."""
     if type(value) is Call:
         args = tuple([_operand_key(arg, resolved) for arg in value.args])
         return (value.op, args, value.attrs, value.ty_args)
@@ -415,7 +414,7 @@ def _operand_key(operand: Expr, resolved: Callable[[Var], object]) -> object:
     match operand:
         case Constant():
             data = operand.data
-            # Tensors of a model are what they are called: each may be trained, or changed, by itself.
+            # Named tensors of a model are compared by identity: each may be trained, or changed, by itself.
             if data.size > _SMALL_CONSTANT or data.name is not None:
                 return ("constant", id(data))
             return ("constant", data.dtype, data.shape, data.numpy().tobytes())
@@ -434,7 +433,7 @@ def _operand_key(operand: Expr, resolved: Callable[[Var], object]) -> object:
 
 
 def substitute(value: Expr, table: Mapping[Var, Expr]) -> Expr:
-    """``value`` (a branch or function, bindings included) with free variables replaced."""
+    """``value`` (a branch or function, including its bindings) with free variables replaced."""
     mutator = ExprMutator()
     for var, leaf in table.items():
         mutator.remap(var, leaf)

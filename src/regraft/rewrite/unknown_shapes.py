@@ -1,7 +1,7 @@
-"""Shapes that types leave open: a replacement is tried on shapes that they allow, beside what it replaces.
+"""Unknown shapes: both sides of a rule are tried on shapes that the types allow.
 
-Operands broadcast, so ``x + y - y`` has the shape of ``x`` for some ``y`` only. Where the shape of a result is not
-known, the two sides of a rule are typed anew over operands of several known shapes.
+Operands broadcast, so ``x + y - y`` has the shape of ``x`` only for some ``y``. If the shape of a result is not known,
+the types of both sides are inferred again for operands of several known shapes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ..ir.types import TensorType
 from ..pattern.pattern import CallPattern, ConstrainedPattern, DFPattern, OrPattern, TupleGetItemPattern, TuplePattern
 
 Build: TypeAlias = Callable[[Mapping[str, Expr]], Sequence[Expr] | None]
-"""One side of a rule over operands, by their names; None where it declines them."""
+"""One side of a rule as a function of operands by name; None if it declines them."""
 
 _SIZES: Final = ((2, 3, 4, 5, 6, 7), (3,) * 6)
-"""The last sizes of the shapes to try: all different, and all alike, as products of two operands ask for."""
+"""The last sizes of the shapes to try: all different, and all equal, as products of two operands need."""
 _RANKS: Final = (1, 2, 3)
 
 
 def shapes_agree(before: Build, after: Build, operands: Mapping[str, Expr]) -> bool:
-    """True if both sides have the same shapes wherever both take the operands, and take some.
+    """True if both sides have the same shapes whenever both accept the operands, and accept some.
 
-    Tensors of ``operands`` whose shape is not known get several: of one rank, with an axis more in one of them, and
-    with sizes of 1 in one of them, which are broadcast. Cost: that of building both sides once for each.
+    Tensors of ``operands`` with unknown shapes get several shapes: all of one rank; one of them with a further axis;
+    and one of them with sizes of 1, which are broadcast. Cost: building both sides once for each.
     """
     tried = 0
     for trial in _trials(operands):
@@ -57,7 +57,7 @@ def _trials(operands: Mapping[str, Expr]) -> Iterator[dict[str, Expr]]:
 
 
 def outline(value: Expr | None) -> object:
-    """All of a part of a match that shapes may depend on: equal for those that are alike."""
+    """Everything in a part of a match that shapes may depend on: equal for similar parts."""
     match value:
         case Call():
             return value.op, value.ty, tuple([(name, attribute_key(one)) for name, one in value.attrs.items()])
@@ -70,7 +70,7 @@ def outline(value: Expr | None) -> object:
 def rebuilt(
     pattern: DFPattern, operands: Mapping[DFPattern, Expr], matchings: Mapping[Any, Any], value: Callable[[Any], Any]
 ) -> Expr:
-    """The value that ``pattern`` matched, over other ``operands``; ``value`` gives what a variable is bound to."""
+    """The value that ``pattern`` matched, over other ``operands``; ``value`` looks up the value of a variable."""
 
     def inner(one: DFPattern) -> Expr:
         return rebuilt(one, operands, matchings, value)

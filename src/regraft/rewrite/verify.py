@@ -1,11 +1,11 @@
-"""The check of one edit by value: what a rule put in a place, beside what stood there, on random inputs.
+"""The check of one edit by value: the replacement and the replaced value are computed on random inputs.
 
-What the match computes is recomputed from what its wildcards stand for, so that what its pattern demands (``t`` is
-``relu(x)``) holds on the inputs too. Where the two sides disagree, the values are computed once more from the
-parameters on: a rule may know more about its operands than its pattern says. Small weights make small values, on which
-a wrong rule may agree by chance (``gelu`` is nearly its own approximation there), so operands that are small and signed
-are made larger for a last comparison. A rule may know of several operands how they belong together: what makes them
-depend on each other is computed again, from values that do not (`verify_larger`). Constants stay what they are.
+The values of the match are computed from the values of its wildcards, so that conditions of the pattern (``t`` is
+``relu(x)``) hold on the inputs, too. If the two sides disagree, the values are computed again, starting from the
+parameters: a rule may know more about its operands than its pattern says. Small weights make small values, for which a
+wrong rule may agree by chance (``gelu`` is close to its approximation there). So operands that are small and signed are
+made larger for a last comparison. A rule may rely on a relation between several operands: their computation is repeated
+from values that do not depend on each other (`verify_larger`). Constants are not changed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COMPUTED: Final = (CallPattern, TuplePattern, UnorderedTuplePattern, TupleGetIt
 
 
 class _Trial(NamedTuple):
-    """One choice of inputs: integers of the range ``whole``; sizes with many divisors, if ``divisible``."""
+    """One choice of inputs: integers in the range ``whole``; sizes with many divisors, if ``divisible``."""
 
     seed: int
     whole: tuple[int, int] = WHOLE
@@ -55,7 +55,7 @@ _TRIALS: Final = (
     _Trial(5, NOT_ZERO),
     _Trial(6, NOT_ZERO),
 )
-"""Signed inputs first; then such that indices are in range, that axes can be split, and that integers can divide."""
+"""Signed inputs first; then inputs for which indices are in range, axes can be split, and integers can divide."""
 
 _ENOUGH: Final = 2
 
@@ -64,7 +64,7 @@ _MOST_SCALES: Final = 3
 
 
 def computed_by(matchings: Mapping[DFPattern, Any]) -> tuple[Var, ...]:
-    """The variables that a match over a context computes, as against those that its wildcards stand for."""
+    """The variables that a match over a context computes, in contrast to those that its wildcards stand for."""
     found: dict[Var, None] = {}
     for pattern, shown in matchings.items():
         if isinstance(pattern, _COMPUTED):
@@ -83,10 +83,10 @@ def check_values(
 ) -> str | None:
     """Raise `RewriteValueError` if ``new`` computes other values than ``old`` for the edited variables.
 
-    ``written`` are the replacements as the rule gave them, for the message. ``definitions`` are the bindings before
-    the edit, with those that it adds; ``computed`` are the variables that the match computes. Returns None when the
-    values agreed, or why they could not be compared. Cost: running the match and the replacement, at most twice,
-    over at most some millions of elements; up to five times where the sides disagree.
+    ``written`` are the replacements as the rule returned them, for the message. ``definitions`` are the bindings before
+    the edit, plus those that the edit adds; ``computed`` are the variables that the match computes. Returns None if the
+    values agreed, or the reason why they could not be compared. Cost: running the match and the replacement, at most
+    twice, over at most some millions of elements; up to five times if the sides disagree.
     """
     inside = {*computed, *old}
 
@@ -129,7 +129,7 @@ class _EditCheck:
         self.taken = {d for ty in types if isinstance(ty, TensorType) for d in ty.shape or () if isinstance(d, int)}
 
     def run(self, is_input: Callable[[Var, Expr], bool]) -> tuple[Var, str] | str | None:
-        """None if the sides agree; the variable and how they differ; or why that cannot be said."""
+        """None if the sides agree; the variable and the difference; or the reason why they cannot be compared."""
         agreed = 0
         reason = ""
         self.computed = None
@@ -139,7 +139,7 @@ class _EditCheck:
             except (EvaluationError, NoValueError) as error:
                 return str(error)
             except Exception as error:
-                # The reference of an operator refuses these inputs, with whatever error NumPy has for it.
+                # The reference of an operator rejects these inputs, with any error that NumPy raises.
                 reason = f"the value that stands there cannot be computed on random inputs: {_told(error)}"
                 continue
             if found is not None:
@@ -150,7 +150,7 @@ class _EditCheck:
         return None if agreed else reason
 
     def run_larger(self, is_input: Callable[[Var, Expr], bool]) -> tuple[Var, str] | None:
-        """The difference of the sides on the operands of the last run, made larger where they were small."""
+        """The difference of the sides for the operands of the last run, enlarged if they were small."""
         if self.computed is None:
             return None
         values, sizes = self.computed
@@ -162,7 +162,7 @@ class _EditCheck:
             try:
                 found = self._compare(before, before.is_input)
             except Exception:
-                # Larger values may be outside of what the program computes, which says nothing about the rule.
+                # Larger values may be outside the domain of the program, which says nothing about the rule.
                 return None
             more = scale_of(before.values[var] for var in operands if var in before.values)
             if found is not None or more <= 1:
@@ -171,11 +171,11 @@ class _EditCheck:
         return None
 
     def _with(self, inputs: Mapping[Var, Any], sizes: Mapping[Any, int], free: set[Var]) -> Evaluator:
-        """The side before, where ``free`` are inputs as well."""
+        """The evaluator of the old side, with the variables ``free`` as inputs, too."""
         return Evaluator(self.before, inputs.__getitem__, sizes.__getitem__, lambda var, _value: var in free)
 
     def _operands(self, is_input: Callable[[Var, Expr], bool]) -> list[Var]:
-        """The variables that the sides are computed from: inputs of the program, and what ``is_input`` says."""
+        """The variables that the sides are computed from: inputs of the program, and what ``is_input`` accepts."""
         found: dict[Var, None] = {}
         for start, definitions in ((self.old, self.before), (self.new, self.after)):
             seen: set[Var] = set(start)
@@ -207,10 +207,10 @@ class _EditCheck:
     def _compare(
         self, before: Evaluator, is_input: Callable[[Var, Expr], bool] = lambda _var, _value: False
     ) -> tuple[Var, str] | None:
-        """The difference of the sides on the inputs that ``before`` draws, which both are given.
+        """The difference of the sides on the inputs that ``before`` draws, which both sides get.
 
-        What both computed is kept where they agree. What else the replacement needs is computed, but for what
-        ``is_input`` says.
+        If they agree, the computed values of both are kept. Further values that the replacement needs are computed,
+        except those for which ``is_input`` is True.
         """
         draw, inputs = before.draw, dict[Var, Any]()
 
@@ -238,7 +238,7 @@ class _EditCheck:
 
 
 def _check_size(var: Var, sizes: Evaluator) -> None:
-    """Raise `EvaluationError` rather than fill the memory with random numbers."""
+    """Raise `EvaluationError` if a random tensor would have too many elements."""
     if isinstance(var.ty, TensorType):
         elements = prod(sizes.size(dim) for dim in var.ty.shape or ())
         if elements > MOST_ELEMENTS:

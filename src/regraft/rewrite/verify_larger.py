@@ -1,8 +1,8 @@
-"""Larger operands for the check of an edit by value, where small ones may hide what is wrong.
+"""Larger operands for the check of an edit by value, since small operands may hide an error.
 
-Operands of one match belong together in most programs (a value and its sum with something, three products of one
-value), and a rule may rely on it. So they are not made larger one by one: `independent` goes back to values that do not
-depend on each other, and the operands are computed from those.
+In most programs the operands of a match are related (a value and its sum with something, three products of one value),
+and a rule may rely on it. So they are not enlarged one by one. `independent` finds values that do not depend on each
+other, and the operands are computed from these.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _MOST_NEAR: Final = 400
 
 
 def independent(operands: Iterable[Var], definitions: Mapping[Var, Expr]) -> list[Var]:
-    """Values from which all ``operands`` are computed, and which have nothing near in common with each other.
+    """Values from which all ``operands`` are computed, and which have no near values in common with each other.
 
-    An operand that shares nothing is such a value itself. What is made of constants alone is none. Values that have
-    something in common farther back than `_NEAR` bindings count as independent. Cost: the bindings that near.
+    An operand that shares nothing is such a value itself. Values computed from constants alone are left out. Values
+    whose common part is farther back than `_NEAR` bindings count as independent. Cost: the bindings up to that
+    distance.
     """
     start = list(operands)
     parents = _near(start, definitions)
@@ -66,7 +67,7 @@ def _near(start: Iterable[Var], definitions: Mapping[Var, Expr]) -> dict[Var, li
 
 
 def _in_order(start: Iterable[Var], parents: Mapping[Var, list[Var]]) -> list[Var]:
-    """All variables of ``parents``, each after what it is computed from."""
+    """All variables of ``parents``, each after the variables it is computed from."""
     order: dict[Var, None] = {}
     stack = list(start)
     while stack:
@@ -79,9 +80,9 @@ def _in_order(start: Iterable[Var], parents: Mapping[Var, list[Var]]) -> list[Va
 
 
 def made_larger(value: Any, scale: float = 1.0) -> Any:
-    """``value`` times a power of two that spreads it to about ``scale``, if it is small and of both signs.
+    """``value`` times a power of two that brings its spread to about ``scale``, if it is small and of both signs.
 
-    Another value is as it was. ``scale`` is a power of two.
+    Other values are returned unchanged. ``scale`` is a power of two.
     """
     if isinstance(value, tuple):
         return tuple([made_larger(one, scale) for one in cast("tuple[Any, ...]", value)])
@@ -97,13 +98,13 @@ _SMALL: Final = 0.5
 
 
 def scale_of(values: Iterable[Any]) -> float:
-    """The power of two that spreads the largest of ``values`` to about 1; 1 if that is no more or nothing is signed."""
+    """The power of two that brings the largest spread of ``values`` to about 1; 1 if it is larger, or undefined."""
     spreads = [spread for value in values if (spread := _spread(value)) is not None]
     return 2.0 ** -floor(log2(max(spreads))) if spreads and max(spreads) < _SMALL else 1.0
 
 
 def _spread(value: Any) -> float | None:
-    """The standard deviation of a finite float array of both signs; None of what is none."""
+    """The standard deviation of a finite float array of both signs; None for any other value."""
     array: Any = value
     if not isinstance(value, np.ndarray) or not is_float(as_dtype(array.dtype)) or array.size < 2:
         return None

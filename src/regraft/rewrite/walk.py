@@ -1,9 +1,9 @@
-"""A walk through a function block by block, bodies inside included, with what each block may see of the rest.
+"""A walk through a function block by block, including inner bodies, with the definitions that each block may use.
 
-The bodies are those of branches, and of functions that are defined inside, such as a loop's.
-Blocks are visited in order. What earlier blocks bind stays visible to later ones unless it is local to a dataflow
-block; where a definition mentions nothing local, later blocks may look through it. One table of definitions serves the
-whole walk: a block adds its own while it is looked at, and takes them out again. Cost: linear in the function.
+Inner bodies are branches, and functions that are defined inside, such as a loop's body. Blocks are visited in order.
+Variables of earlier blocks stay visible to later ones unless they are local to a dataflow block. Later blocks may use a
+definition if it mentions nothing local. One table of definitions serves the whole walk: a block adds its own while it
+is visited, and removes them again. Cost: linear in the function.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Scope: TypeAlias = Mapping[Var, None]
 
 
 class FunctionWalk:
-    """A walk through one function: its blocks in order, and the bodies inside them; `block` gives the new block.
+    """A walk through one function: its blocks in order, and the bodies inside them. `block` returns the new block.
 
-    ``renames`` are the variables that blocks gave new ones for, ``sizes`` the size variables that are defined before
-    the block at hand.
+    ``renames`` maps variables to new variables that blocks replaced them by. ``sizes`` holds the size variables that
+    are defined before the current block.
     """
 
     def __init__(self, function: Function) -> None:
@@ -41,9 +41,8 @@ class FunctionWalk:
     def block(self, block: BindingBlock, outer: dict[Var, Expr], scope: Scope, later: Scope) -> BindingBlock:
         """The replacement of ``block``.
 
-        ``outer`` are the definitions from before it that may be looked through (a view opened on them must be
-        released), ``scope`` the variables that are visible before it, and ``later`` those it binds that are used
-        after it.
+        ``outer`` holds the definitions before it that may be used (a view opened on them must be released). ``scope``
+        holds the variables that are visible before it, and ``later`` its own variables that are used after it.
         """
         raise NotImplementedError
 
@@ -52,13 +51,13 @@ class FunctionWalk:
         return self.function.with_body(self._sequence(self.function.body, {}, dict.fromkeys(self.function.params)))
 
     def fresh_name(self, prefix: str) -> str:
-        """A name that begins with ``prefix`` and that the function does not use yet."""
+        """A new name with the given ``prefix`` that the function does not use."""
         if self._names is None:
             self._names = NameSupply.beside(self.function)
         return self._names.fresh(prefix)
 
     def _sequence(self, seq: SeqExpr, outer: dict[Var, Expr], scope: dict[Var, None]) -> SeqExpr:
-        """``seq`` with its blocks replaced; ``outer`` and ``scope`` are as before when this returns."""
+        """``seq`` with its blocks replaced; ``outer`` and ``scope`` are unchanged afterwards."""
         blocks: list[BindingBlock] = []
         added: list[Var] = []
         sizes: list[SymVar] = []
@@ -86,14 +85,14 @@ class FunctionWalk:
         return SeqExpr([block for block in blocks if len(block)], result)
 
     def _define_sizes(self, cast: MatchCast) -> Iterator[SymVar]:
-        """Note the size variables that ``cast`` is the first to mention, and give them."""
+        """Record the size variables that ``cast`` is the first to mention, and yield them."""
         for size in type_symvars(cast.ty):
             if size not in self.sizes:
                 self.sizes[size] = None
                 yield size
 
     def _reveal_renamed(self, block: BindingBlock, outer: dict[Var, Expr], scope: dict[Var, None]) -> Iterator[Var]:
-        """Let the variables of ``block`` that came out as new ones be seen as aliases of those."""
+        """Make the variables of ``block`` that were replaced by new ones visible as aliases of these."""
         for binding in block:
             renamed = self.renames.get(binding.var)
             if renamed is not None and type(renamed) is not DataflowVar:
@@ -123,7 +122,7 @@ class FunctionWalk:
         return block if same_items(bindings, block.bindings) else type(block)(bindings)
 
     def _function_body(self, function: Function, outer: dict[Var, Expr], scope: dict[Var, None]) -> SeqExpr:
-        """The body of a function that is defined inside, rewritten: a loop's, say. It promises the same type."""
+        """The rewritten body of an inner function, such as a loop's; the function's type stays the same."""
         own = [size for param in function.params for size in type_symvars(param.ty) if size not in self.sizes]
         self.sizes.update(dict.fromkeys(own))
         scope.update(dict.fromkeys(function.params))
@@ -148,16 +147,16 @@ def _hide(variables: list[Var], outer: dict[Var, Expr], scope: dict[Var, None]) 
 
 
 def _is_closed(value: Expr) -> bool:
-    """True if ``value`` may be looked through from a later block: pure, and nothing in it is local to its own."""
+    """True if later blocks may use the definition ``value``: it is pure, and mentions nothing local to its block."""
     if type(value) is If or (type(value) is Call and not value.is_pure):
         return False
     return not any(type(leaf) is DataflowVar for leaf in leaves_of(value))
 
 
 def last_uses(blocks: Sequence[BindingBlock], result: Expr) -> dict[Var, int]:
-    """The index of the last block that uses each variable; the result counts as the very last.
+    """The index of the last block that uses each variable; the result counts as a block at the end.
 
-    Where there is one block only, its own uses are left out.
+    If there is only one block, its own uses are left out.
     """
     last: dict[Var, int] = {}
     for index, block in enumerate(blocks if len(blocks) > 1 else ()):

@@ -1,8 +1,8 @@
-"""The written form: programs as Python text, in and out.
+"""The written form: programs as Python text, reading and writing.
 
-``from regraft.script import relax as R, ir as I, tir as T`` are the names that programs use. `parse` reads a
-text, ``.script()`` and ``.show()`` print one, `save_script` and `load_script` keep a program in files. Knows
-the language and the vocabulary.
+Programs use the names ``from regraft.script import relax as R, ir as I, tir as T``. `parse` reads a text; ``.script()``
+and ``.show()`` print one; `save_script` and `load_script` store a program in files. Knows the language and the
+vocabulary.
 """
 
 from . import ir, ir_builder, relax, tir

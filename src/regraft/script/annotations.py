@@ -1,9 +1,8 @@
-"""Types as a script writes them: ``R.Tensor((2, "n"), "float32")``, ``R.Tuple(...)``, ``R.Shape``,
-``T.int64`` ...
+"""Types as a script writes them: ``R.Tensor((2, "n"), "float32")``, ``R.Tuple(...)``, ``R.Shape``, ``T.int64`` ...
 
-Each is a value that gives a type when called and stands for its least precise type when it is not. Inside a
-program being read the names of sizes mean that function's variables; elsewhere every call makes new ones, so
-that Python may evaluate annotations before the program is read.
+Each is a value that returns a type when called, and stands for its least precise type otherwise. While a program is
+being read, names of sizes are the variables of that function. Elsewhere every call makes new variables, so that Python
+can evaluate annotations before the program is read.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ class TypeConstructor:
         self._sizes = sizes
 
     def within(self, sizes: SizeScope) -> Self:
-        """The same constructor, whose named sizes are those of ``sizes``."""
+        """The same constructor, with named sizes from ``sizes``."""
         return type(self)(sizes)
 
     @property
     def sizes(self) -> SizeScope:
-        """The scope of the names of sizes; one per call outside of a function."""
+        """The scope of the names of sizes; a new one for each call outside a function."""
         return self._sizes or SizeScope()
 
     def default(self) -> Type:
@@ -46,7 +45,7 @@ class TypeConstructor:
 
 
 def as_type(value: object, where: str = "a type") -> Type:
-    """``value`` as a type: a type, the bare name of a kind of type, or None for that of the empty tuple.
+    """``value`` as a type: a type, the bare name of a kind of type, or None for the type of the empty tuple.
 
     Raises `IRError` for anything else.
     """
@@ -68,7 +67,7 @@ def _dims_of(shape: Any, sizes: SizeScope) -> tuple[Dim, ...]:
 
 @final
 class TensorConstructor(TypeConstructor):
-    """``R.Tensor``: a tensor, with what is known of its shape, dtype and rank."""
+    """``R.Tensor``: a tensor, with the known parts of its shape, dtype and rank."""
 
     __slots__ = ()
     name = "R.Tensor"
@@ -86,7 +85,7 @@ class TensorConstructor(TypeConstructor):
     ) -> TensorType:
         """A tensor type. ``shape`` is a sequence of sizes, or a variable that holds a shape.
 
-        ``vdevice`` is the device that the tensor is on, such as ``"cuda:0:global"``; it and ``ndim`` may change places.
+        ``vdevice`` is the device of the tensor, such as ``"cuda:0:global"``; ``vdevice`` and ``ndim`` may be swapped.
         """
         if isinstance(shape, str):
             if dtype is not None:
@@ -103,7 +102,7 @@ class TensorConstructor(TypeConstructor):
 
 @final
 class ShapeConstructor(TypeConstructor):
-    """``R.Shape``: a shape value, with what is known of it."""
+    """``R.Shape``: a shape value, with its known parts."""
 
     __slots__ = ()
     name = "R.Shape"
@@ -137,13 +136,13 @@ class TupleConstructor(TypeConstructor):
 
 @final
 class PrimConstructor(TypeConstructor):
-    """``R.Prim``: a scalar that is no tensor."""
+    """``R.Prim``: a scalar that is not a tensor."""
 
     __slots__ = ()
     name = "R.Prim"
 
     def default(self) -> Type:
-        """There is none: a scalar's dtype is always known."""
+        """Raise `IRError`: a scalar's dtype is always known, so there is no default."""
         raise IRError('R.Prim needs a dtype: R.Prim("int64")')
 
     def __call__(self, dtype: str | None = None, value: object = None) -> PrimType:
@@ -163,7 +162,7 @@ class ObjectConstructor(TypeConstructor):
     type: ClassVar[Type] = OBJECT
 
     def default(self) -> Type:
-        """The one type that there is of this kind."""
+        """The only type of this kind."""
         return self.type
 
     __call__ = default
@@ -186,11 +185,11 @@ class CallableConstructor(TypeConstructor):
     name = "R.Callable"
 
     def default(self) -> Type:
-        """A function of which nothing is known, effects included."""
+        """A function of which nothing is known; it may have effects."""
         return FuncType(None, OBJECT, False)
 
     def __call__(self, params: object = None, ret: object = None, purity: bool | None = None) -> FuncType:
-        """A function type: its parameters' types (None: any), its result's type, and whether it is pure.
+        """A function type: the types of its parameters (None for any), the type of its result, and its purity.
 
         Without ``purity`` a function of known parameters is pure, as in Relax.
         """

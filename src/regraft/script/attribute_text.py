@@ -25,13 +25,13 @@ TAKE_NUMBERS: Final = frozenset(
         "unique",
     )
 )
-"""Operators to which a plain number is a scalar; to others, it is a tensor of the dtype of the operands beside it."""
+"""Operators for which a plain number is a scalar. For others it is a tensor of the other operands' dtype."""
 WITHOUT_KEYWORDS: Final = frozenset(
     f"relax.{name}" for name in ("memory.alloc_storage", "memory.alloc_tensor", "builtin.alloc_tensor")
 )
-"""Operators whose attributes are operands to Relax, and are printed so."""
+"""Operators whose attributes are operands in Relax, and are printed as operands."""
 WITH_TEXTS: Final = frozenset({"relax.print", "relax.assert_op"})
-"""Operators whose text is an operand to Relax that is named all the same."""
+"""Operators whose text is an operand in Relax and is printed with a keyword nevertheless."""
 DEVICES: Final[Mapping[int, str]] = {
     1: "cpu",
     2: "cuda",
@@ -44,12 +44,12 @@ DEVICES: Final[Mapping[int, str]] = {
     14: "hexagon",
     15: "webgpu",
 }
-"""The kinds of devices by their numbers in DLPack, which TVM prints."""
+"""The kinds of devices by their DLPack numbers, which TVM prints."""
 GlobalInfo = DeviceMesh | VDevice | DummyGlobalInfo
 
 
 def global_infos_text(named: tuple[tuple[str, tuple[GlobalInfo, ...]], ...], prefix: str = "I") -> str:
-    """The devices, meshes and other information that a module names."""
+    """The text of the devices, meshes and other information that a module names."""
     entries: list[str] = []
     for name, devices_or_meshes in named:
         texts: list[str] = []
@@ -77,7 +77,7 @@ def string_text(value: str) -> str:
 
 
 def device_text(device: Any) -> str:
-    """A device, such as ``"cuda:1"``, as ``R.hint_on_device`` is given it; what is none stands as any attribute."""
+    """The argument of ``R.hint_on_device`` for a device such as ``"cuda:1"``; other values as any attribute."""
     if not isinstance(device, str):
         return attribute_text(device)
     kind, _, index = device.partition(":")
@@ -88,7 +88,7 @@ def device_text(device: Any) -> str:
 
 
 def attribute_text(value: Any) -> str:
-    """An attribute's value: what a call or `R.func_attr` is given to have it."""
+    """The text of an attribute's value, as an argument of a call or of `R.func_attr`."""
     if isinstance(value, str):
         return string_text(value)
     if isinstance(value, float):

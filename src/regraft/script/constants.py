@@ -1,10 +1,11 @@
-"""Constants as text, exactly: numbers inline, arrays as data behind the program.
+"""Constants as exact text: numbers inline, arrays as data after the program.
 
-A small constant stands where it is used, ``R.const(2.0, "float32")``. A larger one, one that decimal text
-cannot say (a NaN that is not the ordinary one), or one that a model has a name for is an entry of
-``metadata["constants"]``: dtype, shape, its little-endian bytes in base64 or their place in a file of weights, and
-what `TensorData` says of it: its name, or the list of names that it was computed from. Reading gives data back;
-nothing is evaluated. Also reads the JSON that TVM prints behind (or before) a module for the same purpose.
+A small constant is written where it is used, ``R.const(2.0, "float32")``. Other constants are entries of
+``metadata["constants"]``: larger ones, constants that decimal text cannot express (a NaN other than the ordinary one),
+and constants with a name in a model. An entry holds the dtype, the shape, the little-endian bytes in base64 or their
+offset in a file of weights, and the information of `TensorData`: its name, or the names that it was computed from.
+Reading returns data; nothing is evaluated. Also reads the JSON that TVM prints after (or before) a module for the same
+purpose.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..ir.tensor_data import TensorData
 from .source import SourceText
 
 MOST_INLINE: Final = 16
-"""Elements of an array that still stands where it is used."""
+"""The most elements of an array that is written where it is used."""
 
 
 def little_endian(array: np.ndarray) -> np.ndarray:
@@ -37,7 +38,7 @@ def little_endian(array: np.ndarray) -> np.ndarray:
 
 
 def inline_text(data: TensorData) -> str | None:
-    """``R.const(...)`` that gives ``data`` back bit by bit; None if it is too large or text cannot say it."""
+    """``R.const(...)`` that returns ``data`` bit by bit; None if it is too large or text cannot express it."""
     if data.size > MOST_INLINE or data.dtype.startswith("complex") or (0 in data.shape[:-1]):
         return None
     array = data.numpy()
@@ -56,22 +57,22 @@ def _special_text(array: np.ndarray, number: float, dtype: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The metadata of a constant in a text; see `TensorData`."""
+    """The names of a constant in a text; see `TensorData`."""
 
     name: str | None = None
     sources: tuple[str, ...] = ()
 
 
 LoadBytes = Callable[[str, tuple[int, ...], int, Named], TensorData]
-"""``load(dtype, shape, offset, named)``: a constant that stands in a file of weights."""
+"""``load(dtype, shape, offset, named)``: a constant that is stored in a file of weights."""
 
 
 @final
 class ConstantWriter:
-    """Collects the constants of one program that do not stand inline.
+    """Collects the constants of one program that are not written inline.
 
-    ``elide`` leaves their numbers out. ``store``, if given, keeps a constant's bytes and returns their
-    offset; ``header`` gives what the section says of that store, once all are in it.
+    ``elide`` leaves their numbers out. ``store``, if given, stores a constant's bytes and returns their offset.
+    ``header`` returns the entries of the section about that store, once all constants are stored.
     """
 
     __slots__ = ("_elide", "_entries", "_header", "_places", "_store")
@@ -103,7 +104,7 @@ class ConstantWriter:
         return f'metadata["constants"][{place}]'
 
     def section(self) -> list[str]:
-        """The lines behind the program: the data of all collected constants."""
+        """The lines after the program: the data of all collected constants."""
         if not self._entries:
             return []
         if self._elide:
@@ -128,7 +129,7 @@ def data_from_bytes(
 ) -> TensorData:
     """A tensor from its little-endian bytes.
 
-    Raises `IRError` when they are not as many as dtype and shape say.
+    Raises `IRError` if their number does not fit dtype and shape.
     """
     element = numpy_dtype(dtype)
     count = math.prod(shape)
@@ -175,9 +176,9 @@ class ConstantTable(Sequence[Constant]):
 def read_metadata(
     source: SourceText, node: ast.expr, load: Callable[[Mapping[str, str]], LoadBytes] | None
 ) -> Mapping[str, ConstantTable]:
-    """The meaning of ``metadata[...]`` in a text, the tables of constants of its metadata section.
+    """The meaning of ``metadata[...]`` in a text: the tables of constants of its metadata section.
 
-    ``load(header)`` opens the file of weights, where the text may have one.
+    ``load(header)`` opens the file of weights, if the text may have one.
     """
     match node:
         case ast.Dict():
@@ -271,7 +272,7 @@ _DLPACK_NAMES: Final[Mapping[tuple[int, int], str]] = {
     (13, 8): "float8_e5m2fnuz",
     (14, 8): "float8_e8m0fnu",
 }
-"""Names of (type code, bits) in DLPack's header, as TVM saves tensors."""
+"""Dtypes by (type code, bits) in DLPack's header, as TVM saves tensors."""
 
 
 def _tvm_metadata(source: SourceText, node: ast.expr, text: str) -> Mapping[str, ConstantTable]:

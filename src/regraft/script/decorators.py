@@ -1,7 +1,7 @@
 """``@R.function`` and ``@I.ir_module``: a Python function or class, read as a program when Python defines it.
 
-Python itself only compiles the body and evaluates the annotations; the program is read from the source text.
-Names that the program does not bind are those of the Python scope around it.
+Python itself only compiles the body and evaluates the annotations; the program is read from the source text. Names that
+the program does not bind are looked up in the surrounding Python scope.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FunctionOptions(NamedTuple):
 
 
 @overload
-def function(function_or_none: Any, /) -> Function: ...  # a script states no type that a checker of types knows
+def function(function_or_none: Any, /) -> Function: ...  # a script has no type that type checkers know
 @overload
 def function(
     *, private: bool = False, pure: bool = True, check_well_formed: bool = True
@@ -47,8 +47,8 @@ def function(
 ) -> Any:
     """``@R.function``: the decorated definition as a `Function`.
 
-    ``private`` gives it no public name, ``pure=False`` allows effects. In the class of an ``@I.ir_module`` it
-    leaves the definition as it is, for the module to read. Raises `ParseError`.
+    ``private`` gives it no public name; ``pure=False`` allows effects. Inside the class of an ``@I.ir_module`` the
+    definition stays as it is, to be read by the module. Raises `ParseError`.
     """
     options = FunctionOptions(private, pure, check_well_formed)
     if function_or_none is not None:
@@ -73,9 +73,9 @@ def _read(definition: object, options: FunctionOptions, frame: FrameType) -> Any
 
 
 def macro(definition: Callable[..., Any] | None = None, *, hygienic: bool = True) -> Any:
-    """``@R.macro``: the decorated definition as a `Macro`, whose statements stand where programs call it.
+    """``@R.macro``: the decorated definition as a `Macro`, whose statements are inserted where programs call it.
 
-    With ``hygienic=False`` its names may be those of the program around the call.
+    With ``hygienic=False`` its names may refer to names of the program around the call.
     """
     frame = calling_frame()
 
@@ -93,9 +93,9 @@ def ir_module(*, check_well_formed: bool = True, **options: Any) -> Callable[[ty
 def ir_module(cls: type | None = None, /, *, check_well_formed: bool = True, **options: Any) -> Any:
     """``@I.ir_module``: the functions of the decorated class as an `IRModule`. Raises `ParseError`.
 
-    Without ``check_well_formed`` a function may mention a size that nothing defines, return what it does not promise,
-    and be called pure although it has effects. Relax's other options are taken and change nothing. Of a class that
-    derives from `regraft.BasePyModule` it gives what makes instances for a device.
+    Without ``check_well_formed`` a function may mention a size that nothing defines, return a type that it does not
+    promise, and be called pure although it has effects. Relax's other options are accepted and ignored. For a class
+    that derives from `regraft.BasePyModule` it returns a factory of instances for a device.
     """
     del options
 
@@ -114,7 +114,7 @@ def ir_module(cls: type | None = None, /, *, check_well_formed: bool = True, **o
 
 
 def pyfunc(definition: Callable[..., Any]) -> Callable[..., Any]:
-    """``@I.pyfunc``: a Python function in the class of a module, which ``R.call_py_func`` calls; it stays as it is.
+    """``@I.pyfunc``: a Python function in the class of a module, called by ``R.call_py_func``; it stays as it is.
 
     The class derives from `regraft.BasePyModule`.
     """
@@ -127,7 +127,7 @@ def is_pyfunc(evaluator: ScriptEvaluator, node: ast.FunctionDef) -> bool:
 
 
 def read_module(cls: type, frame: FrameType, decorator: str, strict: bool = True) -> IRModule:
-    """The functions of ``cls``, which stands under ``decorator`` in ``frame``, as an `IRModule`."""
+    """The functions of ``cls``, which is decorated with ``decorator`` in ``frame``, as an `IRModule`."""
     from .reader import Reader  # the reader knows the decorators, since programs contain them
 
     if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -138,7 +138,7 @@ def read_module(cls: type, frame: FrameType, decorator: str, strict: bool = True
 
 
 def _python_scope(frame: FrameType, definitions: list[FunctionType]) -> Mapping[str, Any]:
-    """The names that Python would see inside of the definitions: captured, local, global, built in."""
+    """The names that Python would see inside the definitions: captured, local, global, built in."""
     captured: dict[str, Any] = {}
     for definition in definitions:
         for name, cell in zip(definition.__code__.co_freevars, definition.__closure__ or (), strict=True):
@@ -150,12 +150,12 @@ def _python_scope(frame: FrameType, definitions: list[FunctionType]) -> Mapping[
 def function_options(evaluator: ScriptEvaluator, node: ast.FunctionDef) -> FunctionOptions | None:
     """The options of a definition that is decorated with ``@R.function``; None if it is not.
 
-    In a text no other decorator is allowed beside it.
+    In a text no other decorator is allowed.
     """
     found: FunctionOptions | None = None
     for decorator in node.decorator_list:
         if isinstance(decorator, ast.Name) and decorator.id == "no_type_check":
-            continue  # `typing`'s word to checkers of types
+            continue  # an instruction of `typing` to type checkers
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         if evaluator.evaluate(called) is not function:
             if evaluator.python is None:

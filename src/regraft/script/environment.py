@@ -1,8 +1,7 @@
 """The meaning of the names of one function while it is being read, with scopes that open and close.
 
-A dataflow block and each branch of an `if` is a scope: when it closes, its names mean again what they meant
-before, and the environment remembers where the lost ones were bound, to say so when they are used. Constant
-time per name.
+A dataflow block and each branch of an `if` is a scope. When it closes, its names get back their earlier meaning, and
+the environment remembers why a lost name is not visible, for error messages. Constant time per name.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ _ABSENT: Final = object()
 
 @final
 class Environment:
-    """Names of a function.
-
-    Its variables and sizes, and what surrounds it (``outer``, which is never changed).
-    """
+    """The names of a function: its variables and sizes, and the names around it (``outer``, which is never changed)."""
 
     __slots__ = ("_hidden", "_names", "_outer", "_undo", "sizes")
 
@@ -39,15 +35,15 @@ class Environment:
         return self._outer.get(name, default) if found is _ABSENT else found
 
     def visible(self) -> Mapping[str, Any]:
-        """Every name that means something here, and what it means, as scopes open and close."""
+        """All visible names with their meanings; follows as scopes open and close."""
         return ChainMap(self._names, cast("dict[str, Any]", self._outer))
 
     def items(self) -> list[tuple[str, Any]]:
-        """The names of the function itself, and what they mean."""
+        """The names of the function itself, with their meanings."""
         return list(self._names.items())
 
     def bind(self, name: str, value: Any) -> None:
-        """Let ``name`` mean ``value`` until the current scope closes, or it is bound again."""
+        """Give ``name`` the meaning ``value`` until the current scope closes, or it is bound again."""
         if self._undo:
             self._undo[-1].append((name, self._names.get(name, _ABSENT)))
         self._names[name] = value
@@ -57,7 +53,7 @@ class Environment:
         self._undo.append([])
 
     def close(self, reason: str) -> None:
-        """Close the innermost scope; ``reason`` says why its names cannot be used any more."""
+        """Close the innermost scope; ``reason`` says why its names can no longer be used."""
         for name, before in reversed(self._undo.pop()):
             if before is _ABSENT:
                 self._names.pop(name, None)
@@ -66,7 +62,7 @@ class Environment:
                 self._names[name] = before
 
     def why_unknown(self, name: str) -> str:
-        """The message about a name that means nothing here."""
+        """The message about a name that has no meaning here."""
         if name in self._hidden:
             return f"{name!r} is not visible here: {self._hidden[name]}"
         if name == "metadata":

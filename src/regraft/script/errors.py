@@ -1,4 +1,4 @@
-"""The one error of reading a program's text: what is wrong, at which line and column, with the line itself.
+"""The error of reading a program's text: the fault, its line and column, and the line itself.
 
 Knows nothing of the language; a `SourceText` makes these errors from a position in its text.
 """
@@ -10,17 +10,18 @@ from functools import partial
 from ..ir.errors import RegraftError
 
 _WIDEST = 160
-"""Characters of an offending line that are shown; the rest is cut around the fault."""
+"""The most characters of an offending line that are shown; the rest is cut off around the fault."""
 
 
 class ParseError(RegraftError, RuntimeError, ValueError, TypeError):
-    """A text that is no program, pointing at the place.
+    """A text is not a program; the error points at the place.
 
-    Relax tells faults of a text by RuntimeError, ValueError or TypeError, depending on what finds them; this is each.
+    Relax raises RuntimeError, ValueError or TypeError for faults of a text, depending on which part finds them; this
+    error is all three.
 
-    ``line`` and ``column`` count from 1, ``source`` names the text (a file name, or ``<text>``),
-    ``source_line`` is the offending line, ``reason`` the message without the place. ``__cause__`` is the
-    operator's own error, if an operator refused the call.
+    ``line`` and ``column`` count from 1, ``source`` names the text (a file name, or ``<text>``), ``source_line`` is the
+    offending line, and ``reason`` the message without the place. ``__cause__`` is the operator's own error, if an
+    operator rejected the call.
     """
 
     line: int
@@ -43,7 +44,7 @@ class ParseError(RegraftError, RuntimeError, ValueError, TypeError):
 
 
 def _pointed(line: str, column: int) -> str:
-    """The line, indented, with a caret under its ``column``; a long line is cut to what is around it."""
+    """The line, indented, with a caret under its ``column``; a long line is cut around the caret."""
     offset = max(column - 1, 0)
     start = 0 if len(line) <= _WIDEST else max(0, min(offset - _WIDEST // 2, len(line) - _WIDEST))
     before, after = ("…" if start else ""), ("…" if start + _WIDEST < len(line) else "")

@@ -1,9 +1,9 @@
 """Expressions of a script: from a syntax tree to values of the language.
 
-One evaluator serves both ways in. For a text, names mean what the text and the closed namespaces define, and
-the forms are those listed here: nothing is handed to Python. For a decorated function the names of its Python
-scope are there too, and a form that is no part of the language (a comprehension, an f-string ...) is Python's
-to evaluate.
+One evaluator serves both kinds of source. In a text, names have the meanings that the text and the closed namespaces
+define, only the forms listed here are allowed, and Python evaluates nothing. In a decorated function, the names of its
+Python scope are available, too, and Python evaluates forms that are not part of the language (a comprehension, an
+f-string ...).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .sizes import ARITHMETIC, COMPARISONS, checked_number, compare_sizes, size_
 from .source import SourceText
 
 MOST_NESTED: Final = 100
-"""The greatest depth of the operands of one expression in the source."""
+"""The greatest depth of nested operands of one expression in the source."""
 
 _UNKNOWN: Final = object()
 _PLAIN: Final = frozenset({int, float, bool, str, type(None)})
@@ -43,12 +43,12 @@ def as_value(value: Any) -> Expr:
 
 
 def as_operand(value: Any) -> Any:
-    """The operand that a call of an operator is given; numbers stay numbers, for the operator to type."""
+    """The operand that is passed to a call of an operator; numbers stay numbers, and the operator gives them a type."""
     return value if isinstance(value, bool | int | float) else as_value(value)
 
 
 def _plain(value: Any, *, numbers: bool = True) -> Any:
-    """``value`` with types for their bare names and, if ``numbers``, plain numbers for scalars, in lists as well."""
+    """``value`` with bare names of types as types and, if ``numbers``, scalars as plain numbers, also inside lists."""
     if isinstance(value, TypeConstructor):
         return value.default()
     if numbers and isinstance(value, PrimValue):
@@ -63,8 +63,7 @@ def _plain(value: Any, *, numbers: bool = True) -> Any:
 class ScriptEvaluator:
     """Evaluates the expressions of one function.
 
-    ``python`` is the Python scope of a decorated function; None for a text, where nothing of Python is in
-    reach.
+    ``python`` is the Python scope of a decorated function; None for a text, which cannot reach Python.
     """
 
     __slots__ = ("_expand", "depth", "environment", "python", "source")
@@ -84,7 +83,7 @@ class ScriptEvaluator:
         self.depth = depth
 
     def evaluate(self, node: ast.expr) -> Any:
-        """The value of an expression: of the language, a type, a size, a Python value.
+        """The value of an expression: a value of the language, a type, a size, or a Python value.
 
         Raises `ParseError`.
         """
@@ -107,7 +106,7 @@ class ScriptEvaluator:
         return value
 
     def guarded(self, node: ast.AST, action: Callable[..., Any], /, *args: Any, **keywords: Any) -> Any:
-        """``action(*args, **keywords)``, whose refusal becomes an error at ``node``."""
+        """The result of ``action(*args, **keywords)``; its errors become errors at ``node``."""
         try:
             return action(*args, **keywords)
         except ParseError:
@@ -115,7 +114,7 @@ class ScriptEvaluator:
         except RegraftError as error:
             raise self.source.error(node, str(error)) from error
         except Exception as error:
-            # In a decorated function an error of the person's own helper is theirs to see.
+            # In a decorated function, errors of the user's own helpers are passed on.
             if self.python is not None and not isinstance(error, TypeError | ValueError):
                 raise
             raise self.source.error(node, f"{type(error).__name__}: {error}") from error
@@ -247,7 +246,7 @@ class ScriptEvaluator:
     # --- calls
 
     def call(self, node: ast.Call, callee: Any) -> Any:
-        """The value of a call whose function is evaluated already."""
+        """The value of a call whose function is already evaluated."""
         args = self._items(node.args)
         keywords: dict[str, Any] = {}
         for keyword in node.keywords:
@@ -272,7 +271,7 @@ class ScriptEvaluator:
         return self.guarded(node, callee, *args, **keywords)
 
     def _call_value(self, node: ast.Call, callee: Expr, args: list[Any], keywords: dict[str, Any]) -> Any:
-        """A call of a function of the program: of the module, of a parameter, or of an outside one."""
+        """A call of a function of the program: of the module, of a parameter, or of an outside function."""
         if keywords:
             raise self.source.error(node, "a function of the program takes its arguments by position")
         if not isinstance(callee, GlobalVar | Var | ExternFunc):
@@ -290,9 +289,9 @@ class ScriptEvaluator:
         return self.guarded(node, op, *operands, **attributes)
 
     def _plain_attributes(self, function: ast.expr, keywords: dict[str, Any]) -> dict[str, Any]:
-        """Keywords as operators take them.
+        """Keywords in the form that operators take.
 
-        Bare names of types as types, ``T.float32(0.5)`` as a plain number.
+        Bare names of types become types, ``T.float32(0.5)`` becomes a plain number.
         """
         if all(type(value) in _PLAIN for value in keywords.values()):
             return keywords

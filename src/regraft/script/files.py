@@ -1,11 +1,12 @@
-"""A program in files: its text, and beside it one file of weights that is read only where it is used.
+"""A program in files: its text, and next to it one file of weights, whose tensors are read when they are used.
 
-``model.relax`` is the text; ``model.relax.weights`` holds the bytes of the constants that do not stand in it,
-each aligned to 64 bytes. A digest of those bytes stands in both, so that a text is never read with another's
-weights. Each file appears whole or not at all. In place of the latter there may be ``model.relax.safetensors``.
+``model.relax`` is the text. ``model.relax.weights`` holds the bytes of the constants that are not in the text, each
+aligned to 64 bytes. Both files contain a digest of these bytes, so that a text is never read with another program's
+weights. Each file is written completely or not at all. The weights may also be in ``model.relax.safetensors``.
 
-Elements of 2 and 4 bits lie several to a byte, the first in the lowest bits. A file that holds any begins with other
-letters than one that does not; files with such elements in a byte each, as they were written before, are read as well.
+Elements of 2 and 4 bits are packed into bytes, the first element in the lowest bits. A file with such elements begins
+with another magic text than a file without. Files with one such element per byte, as earlier versions wrote them, are
+read as well.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _DIGEST_BYTES: Final = 16
 
 @final
 class _WeightsFile:
-    """A file of weights under construction; it takes its place when the program's text is complete."""
+    """A file of weights under construction; it is moved to its place when the program's text is complete."""
 
     __slots__ = ("_digest", "_end", "_file", "_magic", "path")
 
@@ -51,7 +52,7 @@ class _WeightsFile:
         self._magic = _MAGIC
 
     def store(self, data: TensorData) -> int:
-        """Append the bytes of a tensor; returns where they begin."""
+        """Append the bytes of a tensor; returns their offset."""
         if self._file is None:
             self._file = beside(self.path).open("x+b")
         bits = SUB_BYTE.get(data.dtype, 8)
@@ -67,11 +68,11 @@ class _WeightsFile:
         return start
 
     def header(self) -> dict[str, str]:
-        """The line of a text for this file: its name, and the digest of what was stored."""
+        """The entries of a text for this file: its name, and the digest of the stored bytes."""
         return {"weights": self.path.name, "digest": self._digest.hexdigest()}
 
     def finish(self) -> None:
-        """Put the file in its place."""
+        """Complete the file and move it to its place."""
         if self._file is None:
             return
         self._file.seek(0)
@@ -83,20 +84,20 @@ class _WeightsFile:
         os.replace(self._file.name, self.path)
 
     def discard(self) -> None:
-        """Remove what was written, if it did not take its place."""
+        """Remove the unfinished file."""
         if self._file is not None:
             self._file.close()
             Path(self._file.name).unlink(missing_ok=True)
 
 
 def _bytes_of(data: TensorData, bits: int) -> np.ndarray:
-    """The bytes of a tensor, little-endian; several elements to a byte where they have fewer ``bits`` than 8."""
+    """The bytes of a tensor, little-endian; elements of fewer than 8 ``bits`` are packed."""
     found = little_endian(data.read()).reshape(-1).view(np.uint8)
     return found if bits == 8 else packed(found & np.uint8(2**bits - 1), bits)
 
 
 def _elements_in(content: np.ndarray, dtype: str, shape: tuple[int, ...], bits: int) -> np.ndarray:
-    """The elements that `_bytes_of` put into bytes."""
+    """The elements of bytes written by `_bytes_of`."""
     if bits == 8:
         return data_from_bytes(content.data, dtype, shape).numpy()
     codes = numbers_in_bytes(content, bits).reshape(-1)[: math.prod(shape)].reshape(shape)
@@ -107,11 +108,11 @@ def _elements_in(content: np.ndarray, dtype: str, shape: tuple[int, ...], bits: 
 
 
 def save_script(program: IRModule | Function, path: str | os.PathLike[str], *, safetensors: bool = False) -> None:
-    """Write ``program`` to ``path``, and its large constants to ``path`` with ``.weights`` behind it.
+    """Write ``program`` to ``path``, and its large constants to the same path with the suffix ``.weights``.
 
-    With ``safetensors`` they go to a file of that form, ``path`` with ``.safetensors`` behind it, by their names; other
-    tools may read it, and put other numbers of the same types into it. Read back with `load_script`. Each file appears
-    whole or not at all. Memory: that of the largest constant.
+    With ``safetensors`` they are written to a safetensors file, the path with the suffix ``.safetensors``, by their
+    names. Other tools may read it, and replace the numbers by others of the same types. Read back with `load_script`.
+    Each file is written completely or not at all. Memory: that of the largest constant.
     """
     target = Path(path)
     if safetensors:
@@ -133,8 +134,8 @@ def save_script(program: IRModule | Function, path: str | os.PathLike[str], *, s
 def load_script(path: str | os.PathLike[str]) -> IRModule | Function:
     """The program in the file ``path``; constants in its file of weights are read when they are first used.
 
-    Raises `ParseError` for a text that is no program, `RegraftError` for a file of weights that is missing,
-    too short or another program's.
+    Raises `ParseError` for a text that is not a program, and `RegraftError` for a file of weights that is missing, too
+    short, or of another program.
     """
     target = Path(path)
     try:

@@ -1,8 +1,7 @@
-"""The names under ``R`` and ``I`` that are no operators: constants, shapes, tuples, calls to the outside.
+"""The names under ``R`` and ``I`` that are not operators: constants, shapes, tuples, calls to the outside.
 
-Those that only mean something as a statement of a function (`dataflow`, `output`, `match_cast`, `func_attr`
-...) are recognised by the reader as the objects that they are; called anywhere else they say where they
-belong.
+The reader recognizes those that only have a meaning as a statement of a function (`dataflow`, `output`, `match_cast`,
+`func_attr` ...) by their identity. Called anywhere else, they raise an error that says where they belong.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ _SPECIAL_NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def const(value: Any, dtype: str | None = None) -> Constant:
-    """A tensor known in full, from a number, nested lists or an array; ``"inf"``, ``"-inf"`` and ``"nan"``
-    are numbers.
+    """A tensor known in full, from a number, nested lists or an array.
 
-    Without ``dtype`` a float is float32, an int int32, a bool bool, an array what it is.
+    ``"inf"``, ``"-inf"`` and ``"nan"`` are numbers. Without ``dtype`` a float is float32, an int int32, a bool bool,
+    and an array keeps its dtype.
     """
     if isinstance(value, PrimValue):
         value = value.value
@@ -48,7 +47,7 @@ def const(value: Any, dtype: str | None = None) -> Constant:
 
 
 def shape(values: Sequence[object]) -> ShapeExpr:
-    """A shape written out; its sizes are ints, size expressions, or scalars whose value is known."""
+    """A shape with written-out sizes: ints, size expressions, or scalars whose value is known."""
     sizes = SizeScope()
     is_of_a_type: bool = type(values) is Shape
     if isinstance(values, str | Expr) and not is_of_a_type:
@@ -60,7 +59,7 @@ def shape(values: Sequence[object]) -> ShapeExpr:
 
 
 def prim_value(value: Any) -> Expr:
-    """A scalar that is no tensor: an int, a float, a bool or a size; a scalar of the program as it is."""
+    """A scalar that is not a tensor, from an int, a float, a bool or a size; a scalar of the program stays as it is."""
     return value if isinstance(value, Expr) else PrimValue(value)
 
 
@@ -70,7 +69,7 @@ def string(value: str) -> StringImm:
 
 
 def device(device_type: str | int, index: int = 0) -> str:
-    """The text of a device, for ``R.hint_on_device``: its kind, by name or as DLPack numbers it, and which one."""
+    """The text of a device, for ``R.hint_on_device``: its kind, by name or DLPack number, and its index."""
     kind = DEVICES.get(device_type, str(device_type)) if isinstance(device_type, int) else device_type
     return kind if ":" in kind else f"{kind}:{index}"
 
@@ -91,14 +90,14 @@ def dtype(value: str) -> DataTypeImm:
 
 
 def make_tuple(*fields: Any) -> Tuple:
-    """A tuple of the given fields; ``R.tuple()`` is the empty one."""
+    """A tuple of the given fields; ``R.tuple()`` is the empty tuple."""
     return cast(Tuple, as_value(fields))
 
 
 def freeze(value: Any) -> Any:
-    """Attribute values as the language keeps them.
+    """An attribute value in the form that the language stores.
 
-    Lists become tuples, dictionaries attributes, at every level.
+    Lists become tuples and dictionaries become attributes, at every level.
     """
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
@@ -112,7 +111,7 @@ def freeze(value: Any) -> Any:
 
 
 def call_py_func(func_name: str | StringImm, *args: Any, out_ty: Any = None, ty_args: Any = None) -> Expr:
-    """A call of a Python function of the module with ``args``; with ``ty_args``, as printed, these are one tuple."""
+    """A call of a Python function of the module with ``args``; with ``ty_args``, as printed, they are one tuple."""
     values = [as_value(arg) for arg in args]
     if ty_args is not None:
         return call_python(func_name, values[0], ty_args)
@@ -123,12 +122,12 @@ _writers: Final[list[tuple[Callable[[], bool], Mapping[str, Any]]]] = []
 
 
 def write_with(is_open: Callable[[], bool], statements: Mapping[str, Any]) -> None:
-    """While ``is_open()``, ``statements`` write what the statements of ``R`` say: inside of an `IRBuilder`."""
+    """While ``is_open()`` is True, use ``statements`` for the statements of ``R``: inside an `IRBuilder`."""
     _writers.append((is_open, statements))
 
 
 def written_statement(name: str) -> Any:
-    """The writer of the statement ``R.name`` now; None where no program is being written by calls."""
+    """The function that currently writes the statement ``R.name``; None if no program is being written by calls."""
     return next((table[name] for is_open, table in _writers if name in table and is_open()), None)
 
 
@@ -150,7 +149,7 @@ def output(*variables: Any) -> None:
 
 
 def match_cast(value: Expr, ty: Any) -> Any:
-    """``y = R.match_cast(x, ty)`` checks at run time that ``x`` is a ``ty``; defines the sizes it names."""
+    """``y = R.match_cast(x, ty)`` checks at run time that ``x`` has the type ``ty``, and defines its sizes."""
     where = "is bound to a name as it stands: y = R.match_cast(x, R.Tensor((n, 4)))"
     return _statement("match_cast", "R.match_cast(...)", where, value, ty)
 
@@ -180,7 +179,7 @@ def module_global_infos(infos: dict[str, Any]) -> None:
 
 
 def named_meshes(infos: Any) -> tuple[tuple[str, tuple[DeviceMesh | VDevice | DummyGlobalInfo, ...]], ...]:
-    """The entries of ``I.module_global_infos``, as the module keeps them; raises `IRError` for anything else."""
+    """The entries of ``I.module_global_infos``, as the module stores them; raises `IRError` for anything else."""
     named: list[tuple[str, tuple[DeviceMesh | VDevice | DummyGlobalInfo, ...]]] = []
     for name, entries in infos.items() if isinstance(infos, dict) else [("", None)]:  # pyright: ignore[reportUnknownVariableType]
         found: list[Any] = list(entries) if isinstance(entries, list | tuple) else [entries]  # pyright: ignore[reportUnknownArgumentType]

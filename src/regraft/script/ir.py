@@ -11,10 +11,10 @@ from .intrinsics import module_attrs as module_attrs
 from .intrinsics import module_global_infos as module_global_infos
 
 Range = range
-"""Consecutive numbers: ``I.Range(0, 4)`` are 0 to 3."""
+"""Consecutive numbers: ``I.Range(0, 4)`` is 0 to 3."""
 
 dummy_global_info = DummyGlobalInfo
-"""A piece of information on a module that says nothing."""
+"""A piece of information about a module, without content."""
 vdevice = VDevice
 """A device that types may name: ``I.vdevice("cuda", 0, "global")``."""
 

@@ -1,8 +1,8 @@
-"""Large constants that are written out in a text, taken out of it before it is parsed.
+"""Large constants that are written out in a text are removed from it before it is parsed.
 
-Python's parser makes an object of every number, so a constant of ten million elements would take gigabytes. A list of
-plain numbers that is handed to ``R.const`` is JSON as well: it is read as such, and a name takes its place in the
-text. Lines and columns of everything else stay where they were.
+Python's parser makes an object for every number, so a constant of ten million elements would take gigabytes. A list of
+plain numbers in ``R.const`` is also JSON: it is read as JSON, and a name replaces it in the text. Lines and columns of
+everything else stay the same.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import json
 from typing import Any, Final, NamedTuple
 
 LONG: Final = 20_000
-"""A list of numbers is taken out if its text has at least so many characters."""
+"""A list of numbers is removed if its text has at least this many characters."""
 
 _CONST: Final = "const("
 _NUMBERS: Final = b"0123456789 \t\r\n.,+-eE[]"
 _SURE_DIGITS: Final = 18
-"""An integer of so many digits fits 64 bits; the ordinary reader judges longer ones, and says where they stand."""
+"""An integer of this many digits fits 64 bits. The ordinary reader checks longer ones, and reports their place."""
 
 
 class Reduced(NamedTuple):
-    """A text with names in the place of large lists, and the value of each name."""
+    """A text in which names replace large lists, and the value of each name."""
 
     text: str
     values: dict[str, Any]
 
     def is_whole(self, tree: ast.Module) -> bool:
-        """True if every name stands in ``tree`` as a name, and not inside a string or a comment."""
+        """True if every name occurs in ``tree`` as a name, and not inside a string or a comment."""
         found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         return all(name in found for name in self.values)
 
@@ -43,7 +43,7 @@ def without_large_literals(text: str) -> Reduced:
     values: dict[str, Any] = {}
     done = place = 0
     while (first := text.find(_CONST, place)) >= 0 and (place := text.find(")", first)) >= 0:
-        # A list of numbers holds neither of the two, so that each stretch of the text is looked at once.
+        # A list of numbers contains neither of the two, so that each part of the text is examined once.
         begin = text.rfind(_CONST, first, place) + len(_CONST)
         start, end = text.find("[", begin, place), text.rfind("]", begin, place) + 1
         if start < 0 or end - start < LONG or text[begin:start].strip():
@@ -59,7 +59,7 @@ def without_large_literals(text: str) -> Reduced:
 
 
 def _value(literal: str) -> list[Any] | None:
-    """The list, or None where it is not JSON (a plus sign, ``1.``) or has an integer that may not fit 64 bits."""
+    """The list; None if it is not JSON (a plus sign, ``1.``) or has an integer that may not fit 64 bits."""
     try:
         return json.loads(literal, parse_int=_integer)
     except (ValueError, RecursionError):
@@ -73,6 +73,6 @@ def _integer(digits: str) -> int:
 
 
 def _in_place_of(literal: str, name: str) -> str:
-    """``name``, and the blanks and line ends that keep what follows in its line and column."""
+    """``name``, padded with blanks and line ends so that the text after it keeps its line and column."""
     first, *others = literal.split("\n")
     return "\n".join([name.ljust(len(first)), *(" " * len(line) for line in others)])

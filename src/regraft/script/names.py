@@ -1,8 +1,7 @@
-"""The names that a text may use: the public names of the ``R``, ``I`` and ``T`` namespaces, and nothing behind
-them.
+"""The names that a text may use: the public names of the ``R``, ``I`` and ``T`` namespaces only.
 
-A text's names are looked up here and in the text itself; Python's own names, attributes and globals are not
-there to be found. Also identifiers for the printer: valid, and each used once.
+The names of a text are looked up here and in the text itself; Python's own names, attributes and globals cannot be
+reached. Also provides identifiers for the printer: valid, and each used once.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ..ir.op import Op
 RESERVED: Final = frozenset(
     {"R", "I", "T", "cls", "metadata", "TypeVar", "tvm", "Module", *keyword.kwlist, *keyword.softkwlist} - {"_"}
 )
-"""Identifiers that mean something in a script, so that no variable may be printed under them."""
+"""Identifiers with a meaning in a script; no variable may be printed under them."""
 
 _NAMESPACES: Final = ("R", "I", "T")
 _NO_IDENTIFIER: Final = re.compile(r"[^0-9A-Za-z_]")
@@ -43,7 +42,7 @@ class Namespace:
     def of_module(cls, name: str, module: ModuleType) -> Namespace:
         """The public names (``__all__``) of a module.
 
-        Its public submodules become namespaces of their own.
+        Its public submodules become namespaces.
         """
         members: dict[str, object] = {}
         public: Iterable[str] = module.__all__
@@ -53,7 +52,7 @@ class Namespace:
         return cls(name, members)
 
     def lookup(self, member: str) -> object:
-        """The meaning of ``member``; raises `IRError` with near names."""
+        """The meaning of ``member``; raises `IRError` with similar names."""
         found = self.members.get(member)
         if found is None and self.name.partition(".")[0] == "R":
             found = declared_operator(f"{self.name}.{member}".removeprefix("R."))
@@ -70,7 +69,7 @@ class Namespace:
 
 @final
 class OperatorPath:
-    """The beginning of the names of operators that are declared outside of the vocabulary: ``R.acme``."""
+    """The beginning of names of operators that are declared outside the vocabulary: ``R.acme``."""
 
     __slots__ = ("_prefix",)
 
@@ -78,7 +77,7 @@ class OperatorPath:
         self._prefix = prefix
 
     def lookup(self, member: str) -> object:
-        """The path that follows under the name ``member``; raises `IRError` with near names."""
+        """The operator or the longer path for the name ``member``; raises `IRError` with similar names."""
         name = f"{self._prefix}.{member}"
         found = declared_operator(name)
         return Op.get(name) if found is None else found
@@ -94,13 +93,13 @@ class OperatorPath:
 
 
 def declared_operator(name: str) -> Op | OperatorPath | None:
-    """The operator of that name, or the `OperatorPath` to those that begin with it; None if there are none."""
+    """The operator of that name, or the `OperatorPath` of operators whose names begin with it; None otherwise."""
     found = Op.find(name)
     return found if found is not None else OperatorPath(name) if Op.has_prefix(name) else None
 
 
 def identifier(hint: str) -> str:
-    """A valid Python identifier that looks like ``hint``; reserved words get an underscore, and ``R`` is ``R_1``."""
+    """A valid Python identifier similar to ``hint``; reserved words get an underscore, and ``R`` becomes ``R_1``."""
     name = _NO_IDENTIFIER.sub("_", hint) if not hint.isascii() or not hint.isidentifier() else hint
     if not name or name[0].isdigit():
         name = f"v{name}"
@@ -111,7 +110,7 @@ def identifier(hint: str) -> str:
 
 @final
 class IdentifierSupply:
-    """Identifiers for one text: `identifier` of the hint, and ``_1``, ``_2`` ... behind it while that is taken."""
+    """Identifiers for one text: `identifier` of the hint, with ``_1``, ``_2`` ... appended while that is taken."""
 
     __slots__ = ("_ever", "_next", "_scopes", "_taken")
 
@@ -122,9 +121,9 @@ class IdentifierSupply:
         self._scopes: list[list[tuple[str, str, int]]] = []
 
     def fresh(self, hint: str, *, lasting: bool = False) -> str:
-        """An identifier that is free here; it is free again where its scope ends. Cost: constant.
+        """An identifier that is free here; it is free again after its scope ends. Cost: constant.
 
-        A ``lasting`` one belongs to the whole text: no scope has had it before, and none has it later.
+        A ``lasting`` identifier belongs to the whole text: no scope has used it before, and none will use it later.
         """
         stem = name = identifier(hint)
         count = 0
@@ -141,7 +140,7 @@ class IdentifierSupply:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Free the names given out inside when the scope ends."""
+        """A scope: the identifiers given out inside are free again when it ends."""
         self._scopes.append([])
         yield
         for name, stem, count in self._scopes.pop():

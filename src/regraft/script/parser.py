@@ -5,7 +5,7 @@ from .decorators import ir_module
 from .text import from_source
 
 parse = from_source
-"""The program that a text holds, as a text's reader in TVM takes it."""
+"""The program in a text, under the name of TVM's parser."""
 tirx = tir
 
 __all__ = ["from_source", "ir", "ir_module", "parse", "relax", "tir", "tirx"]

@@ -1,8 +1,8 @@
-"""The lines of one function or of one piece of it; `program_text` puts them together to whole texts.
+"""The lines of one function or of one piece of it; `program_text` combines them into whole texts.
 
-The text is Relax's, where Relax's says all: sizes of a signature are declared before the program (``n =
-TypeVar("n")``), those that a body defines in that body (``n = T.int64()``). Names are the variables' own where these
-are identifiers, mean nothing else and are free in their scope; functions stand in the order of their names. The same
+The text is Relax's, as far as Relax's text is complete. Sizes of a signature are declared before the program (``n =
+TypeVar("n")``), sizes that a body defines in that body (``n = T.int64()``). Names are the variables' own if these are
+identifiers, have no other meaning and are free in their scope. Functions are in the order of their names. The same
 program gives the same text in every run. Cost: linear in the program.
 """
 
@@ -48,9 +48,9 @@ from .names import IdentifierSupply, identifier
 
 INDENT: Final = "    "
 _MARGIN: Final = "\0"
-"""A line without text that is indented, as Relax prints it below a comment."""
+"""A line without text that is indented, as Relax prints it after a comment."""
 _DEEPEST: Final = 60
-"""Nested expressions below this depth are elided; programs in A-normal form have none."""
+"""The depth from which nested expressions are elided; programs in A-normal form do not reach it."""
 
 
 def _indented(lines: Iterable[str]) -> list[str]:
@@ -64,7 +64,7 @@ def joined(lines: Iterable[str]) -> str:
 
 @final
 class FunctionPrinter:
-    """Prints one function, or one piece of a function; remembers the names it gave."""
+    """Prints one function, or one piece of a function, and remembers the names it gave."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class FunctionPrinter:
     # --- pieces by themselves
 
     def piece(self, node: Any, *, declare: bool | None = False) -> str:
-        """A type, expression, binding or block, by itself; after the variables that it does not bind, if asked."""
+        """The text of a type, expression, binding or block; with ``declare``, its free variables are declared first."""
         if isinstance(node, PrimValue):
             return self._lone_scalar(node)
         if isinstance(node, Type):
@@ -121,14 +121,14 @@ class FunctionPrinter:
 
     @contextmanager
     def _inner(self) -> Generator[None]:
-        """The lines of a branch: names are free again after it, and what it stated is no longer known."""
+        """A scope for the lines of a branch: its names are free again after it, and its declarations end."""
         stated = None if self._stated is None else set(self._stated)
         with self._supply.scope():
             yield
         self._stated = stated
 
     def _statements(self, *nodes: Expr | Type) -> list[str]:
-        """The free variables and sizes that a line uses and none before it has stated: a line each, in pieces only."""
+        """A line for each free variable and size that ``nodes`` use and no earlier line declares; for pieces only."""
         if self._stated is None:
             return []
         lines: list[str] = []
@@ -155,10 +155,10 @@ class FunctionPrinter:
         return name
 
     def _size(self, variable: SymVar) -> SymVar:
-        """The variable under the name that it has in this text.
+        """The variable under its name in this text.
 
-        Its stand-in is as new as its first place in the text, and so are the reader's variables: terms are ordered by
-        age, so that the text reads back to the same text.
+        Stand-ins are created in the order of first occurrence in the text, and so are the reader's variables. Terms are
+        ordered by age, so the text reads back to the same text.
         """
         found = self._renamed.get(variable)
         if found is None:
@@ -167,7 +167,7 @@ class FunctionPrinter:
         return found
 
     def _name_sizes(self, function: Function) -> None:
-        """Name the sizes of a signature, which come before all other names of the text; a scalar parameter is one."""
+        """Name the sizes of a signature before all other names of the text; a scalar parameter may be a size."""
         for param in function.params:
             if isinstance(param.ty, PrimType) and isinstance(param.ty.value, SymVar):
                 is_first = param.ty.value not in self._renamed
@@ -181,7 +181,7 @@ class FunctionPrinter:
                     self.sizes_of_signature[name] = None
 
     def dim(self, dim: Dim, *, quoted: bool = False) -> str:
-        """A size: an int, or an expression, in quotes in a signature."""
+        """The text of a size: an int, or an expression, which is in quotes in a signature."""
         if isinstance(dim, int):
             return str(dim)
         renamed: dict[SymVar, Dim] = {}
@@ -207,7 +207,7 @@ class FunctionPrinter:
     # --- types
 
     def type(self, ty: Type, *, quoted: bool = False) -> str:
-        """A type, as an annotation; its sizes are in quotes in a signature."""
+        """The text of a type as an annotation; its sizes are in quotes in a signature."""
         known = self._signatures if quoted else self._bodies
         text = known.get(ty)
         if text is None:
@@ -268,7 +268,7 @@ class FunctionPrinter:
     # --- expressions
 
     def expr(self, expr: Expr, depth: int = 0) -> str:
-        """An expression on one line."""
+        """The text of an expression on one line."""
         if isinstance(expr, Var):
             return self._name(expr)
         if depth > _DEEPEST:
@@ -342,19 +342,19 @@ class FunctionPrinter:
         return f"R.{'dtype' if name == 'dtype' else 'str'}({string_text(value)})"
 
     def _operand(self, expr: Expr, depth: int) -> str:
-        """An operand where numbers are scalars."""
+        """The text of an operand for which numbers are scalars."""
         if isinstance(expr, PrimValue):
             return self._number(expr)
         return self.expr(expr, depth)
 
     def _nested(self, expr: Expr, depth: int) -> str:
-        """An operand where numbers are scalars, and those in a tuple, too."""
+        """The text of an operand for which numbers are scalars, also inside a tuple."""
         if isinstance(expr, Tuple) and expr.fields:
             return f"({self._fields(expr, self._nested, depth + 1)})"
         return self._operand(expr, depth)
 
     def _stated_types(self, call: Call) -> str:
-        """The types that a call of the outside states."""
+        """The types that a call to the outside states."""
         types: Sequence[Type] = call.ty_args
         if isinstance(call.op, Op) and call.op.name == "relax.call_dps_packed":
             ty = types[0]
@@ -442,7 +442,7 @@ class FunctionPrinter:
         return [self._bound(name, ty, value)]
 
     def _is_unread_unit(self, binding: VarBinding) -> bool:
-        """True for a statement that is there for what it does: nothing reads its empty tuple."""
+        """True for a statement that is there for its effect: nothing reads its empty tuple."""
         ty, value = binding.var.ty, binding.value
         if not isinstance(ty, TupleType) or ty.fields or value.ty != ty or not isinstance(value, Call | Tuple):
             return False
@@ -451,7 +451,7 @@ class FunctionPrinter:
         return self._read is not None and binding.var not in self._read
 
     def _bound(self, name: str, ty: Type, value: Expr, *, is_result: bool = False) -> str:
-        """The line that binds a name; what stands alone there needs no brackets, and a number is a scalar."""
+        """The line that binds a name; a tuple needs no parentheses there, and a number is a scalar."""
         annotation = self._annotation(ty, value, is_result)
         if isinstance(value, Tuple) and len(value.fields) > 1:
             return f"{name}{annotation} = {self._fields(value, self._nested, 1)}"
@@ -490,7 +490,7 @@ class FunctionPrinter:
         ]
 
     def _if(self, expr: If, last: Callable[[Expr], list[str]]) -> list[str]:
-        """A branch, of which each side ends with the ``last`` lines, those of its result."""
+        """A branch; each side ends with the ``last`` lines, those of its result."""
         lines = [f"if {self._operand(expr.cond, 0)}:"]
         for body, after in ((expr.true_branch, ["else:"]), (expr.false_branch, [])):
             with self._inner():
@@ -515,7 +515,7 @@ class FunctionPrinter:
         return ["# from regraft.script import relax as R", _MARGIN, *lines, ""]
 
     def definition(self, function: Function, name: str, full_name: str) -> list[str]:
-        """The lines of a function under the identifier ``name``; its own name may be none."""
+        """The lines of a function under the identifier ``name``; ``full_name`` is its own name, which may differ."""
         self._printed, self._read = function, None
         self._name_sizes(function)
         return self._definition(function, name, full_name, local=False)

@@ -1,7 +1,7 @@
 """A program as text that reads back as an equal program: a module, a function, or a piece of one.
 
-Functions stand in the order of their names, ``main`` last, below the imports that the text needs where it is Python's,
-and the sizes that their signatures name. Cost: linear in the program.
+Functions are in the order of their names, with ``main`` last. Before them come the imports that the text needs as
+Python source, and the sizes that the signatures name. Cost: linear in the program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALL_OF_IT: Final = TextOptions(elide=False)
 
 
 def print_script(node: Any, options: TextOptions) -> str:
-    """The text of any piece of program: what ``.script()``, ``.show()`` and ``repr`` give."""
+    """The text of any piece of a program, as returned by ``.script()`` and ``repr`` and printed by ``.show()``."""
     writer = ConstantWriter(elide=options.elide)
     if isinstance(node, IRModule):
         return module_text(node, writer, options)
@@ -35,7 +35,7 @@ def print_script(node: Any, options: TextOptions) -> str:
 
 
 def module_text(module: IRModule, constants: ConstantWriter, options: TextOptions = ALL_OF_IT) -> str:
-    """The text of a module; ``constants`` decides where its large constants stand."""
+    """The text of a module; ``constants`` decides where its large constants are stored."""
     names = IdentifierSupply()
     table = {variable: names.fresh(variable.name_hint) for variable in module.functions}
     lines: list[str] = []
@@ -74,13 +74,13 @@ def module_text(module: IRModule, constants: ConstantWriter, options: TextOption
 
 
 def _place(item: tuple[GlobalVar, Function]) -> tuple[bool, str]:
-    """The place of a function in the text: by name, and ``main`` after the functions that it calls, as in Relax."""
+    """The sort key of a function in the text: by name, with ``main`` after the functions that it calls, as in Relax."""
     name = item[0].name_hint
     return name == "main", name
 
 
 def function_text(function: Function, constants: ConstantWriter, all_types: bool = True) -> str:
-    """The text of a function that stands by itself, under its public name or ``main``."""
+    """The text of a single function, under its public name or ``main``."""
     printer = FunctionPrinter(constants, all_types=all_types)
     name = function.name or "main"
     lines = printer.definition(function, identifier(name), name)
@@ -92,7 +92,7 @@ def function_text(function: Function, constants: ConstantWriter, all_types: bool
 def _header(
     sizes: Iterable[str], *, module: str = "", scalars: bool = False, relax: bool = True, prefix: str = "I"
 ) -> list[str]:
-    """The imports that a text needs where it is Python's, and the sizes that its signatures name."""
+    """The imports that a text needs as Python source, and the sizes that its signatures name."""
     named = sorted(sizes)
     lines = ["# from typing import TypeVar"] if named else []
     for room, letter in ((module, prefix), ("tir" * scalars, "T"), ("relax" * relax, "R")):

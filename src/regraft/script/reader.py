@@ -1,8 +1,8 @@
 """Functions and modules of a script: from a syntax tree to `Function` and `IRModule`.
 
-The same reader serves ``regraft.parse(text)`` and the decorators; what differs is where names are looked up.
-The functions of a module may call each other in any order, so signatures are read first. A function whose
-return type is not written is read before those that call it; one that calls itself must write it.
+The same reader serves ``regraft.parse(text)`` and the decorators; they differ in where names are looked up. The
+functions of a module may call each other in any order, so signatures are read first. A function without a written
+return type is read before the functions that call it. A function that calls itself must have a written return type.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class _FunctionHead:
 
 @final
 class Reader:
-    """Reads definitions of one source.
+    """Reads the definitions of one source.
 
-    ``outer`` are the names around them, ``python`` a Python scope or None. Of ``promises``, a function returns what its
-    signature says.
+    ``outer`` holds the names around them, ``python`` a Python scope or None. With ``promises``, the result of a
+    function is checked against its signature.
     """
 
     __slots__ = ("outer", "promises", "python", "source", "strict")
@@ -79,12 +79,12 @@ class Reader:
     # --- functions
 
     def function(self, node: ast.FunctionDef, options: FunctionOptions) -> Function:
-        """A function that stands by itself."""
+        """A function that is not in a module."""
         with _stack_guard(self.source, node):
             return self.body(self.signature(node, options, self.outer))
 
     def _dtypes(self, node: ast.FunctionDef) -> dict[str, str]:
-        """The sizes that the body declares with another dtype than int64, as in ``n = T.int32()``."""
+        """The sizes that the body declares with a dtype other than int64, as in ``n = T.int32()``."""
         found: dict[str, str] = {}
         for statement in node.body:
             match statement:
@@ -133,11 +133,11 @@ class Reader:
         is_checked = signature.options.check_well_formed and self.promises
         bare = isinstance(node.returns, ast.Attribute) and isinstance(ret, TensorType | TupleType)
         if bare and isinstance(body.ty, TupleType):
-            ret = None  # a bare `R.Tensor` or `R.Tuple` says no more than that values are returned, as in Relax
+            ret = None  # as in Relax, a bare `R.Tensor` or `R.Tuple` only says that values are returned
         if ret is not None and is_checked and is_subtype(body.ty, ret) is False:
             if not _is_any_tensor(ret) or not isinstance(body.ty, TupleType):
                 raise self._broken_promise(signature, ret, body.ty)
-            ret = None  # Relax's programs write R.Tensor for results of any kind
+            ret = None  # programs of Relax write R.Tensor for results of any kind
         attrs: dict[str, Any] = {}
         if signature.options.private and "global_symbol" in reader.attrs:
             raise self.source.error(
@@ -155,7 +155,7 @@ class Reader:
         )
 
     def declared_as(self, signature: _FunctionHead, function: Function, *, called: bool) -> bool:
-        """False if the function is of another kind than its signature says. Raises `ParseError` if it is ``called``."""
+        """False if the function's kind differs from its signature; raises `ParseError` then if it is ``called``."""
         ret = signature.ret
         if ret is None or not _is_any_tensor(ret) or not isinstance(function.ret_ty, TupleType):
             return True
@@ -193,7 +193,7 @@ class Reader:
         return self._signature(node, options, Environment(outer, SizeScope(self._dtypes(node))))
 
     def body(self, signature: _FunctionHead) -> Function:
-        """The function of that signature."""
+        """The function with that signature."""
         function = self._body(signature)
         if self.strict and signature.options.check_well_formed:
             self._check_sizes(signature.node, function)
@@ -201,7 +201,7 @@ class Reader:
         return function
 
     def _check_effects(self, node: ast.FunctionDef, function: Function) -> None:
-        """Refuse a pure function that calls what has effects, unless it says that these count for nothing."""
+        """Raise `ParseError` for a pure function with a call that has effects, unless ``relax.force_pure`` is set."""
         if not function.is_pure or function.attrs.get("relax.force_pure"):
             return
         inner = [binding.value for binding in iter_bindings(function) if isinstance(binding.value, Function)]
@@ -216,7 +216,7 @@ class Reader:
                 )
 
     def _check_sizes(self, node: ast.FunctionDef, function: Function) -> None:
-        """Refuse a function whose types mention a size that neither a parameter nor a cast defines."""
+        """Raise `ParseError` if the function's types mention a size that neither a parameter nor a cast defines."""
         known = {size for param in function.params for size in defining_symvars(param.ty)}
         casts = [binding.ty for binding in iter_bindings(function) if isinstance(binding, MatchCast)]
         inner = [binding.value for binding in iter_bindings(function) if isinstance(binding.value, Function)]
@@ -280,7 +280,7 @@ class _ModuleReader:
         return IRModule(functions, self.attrs)
 
     def _full_name(self, evaluator: ScriptEvaluator, name: str) -> str:
-        """The name that ``R.func_name`` gives a function, where an identifier cannot say it."""
+        """The name of a function from ``R.func_name``, which is used if the name is not an identifier."""
         for statement in self.signatures[name].node.body:
             match statement:
                 case ast.Expr(value=ast.Call(func=word, args=[ast.Constant(value=str() as full)])):
@@ -334,7 +334,7 @@ class _ModuleReader:
                 raise self.source.error(statement, "in a module stand functions and I.module_attrs({...}) only")
 
     def _python_function(self, node: ast.FunctionDef) -> None:
-        """A function of Python's, which the module only names."""
+        """A Python function, of which the module only has the name."""
         if not self.node.bases:
             raise self.source.error(
                 node, f"@I.pyfunc stands in a class that derives from BasePyModule; {self.node.name!r} does not"
@@ -343,7 +343,7 @@ class _ModuleReader:
         self.variables[node.name] = GlobalVar(node.name)
 
     def _callees_first(self) -> list[str]:
-        """The functions' names, each after those of unwritten return type that it calls."""
+        """The names of the functions, each after the functions that it calls and whose return type is not written."""
         callees = {name: self._unwritten_callees(name) for name in self.signatures}
         try:
             return list(TopologicalSorter(callees).static_order())
@@ -355,7 +355,7 @@ class _ModuleReader:
             ) from None
 
     def _unwritten_callees(self, name: str) -> dict[str, ast.AST]:
-        """The functions of unwritten return type that function ``name`` mentions, each with the first place."""
+        """The functions without a written return type that function ``name`` mentions, with the first occurrence."""
         unwritten = [other for other, signature in self.signatures.items() if signature.ret is None]
         found: dict[str, ast.AST] = {}
         for inner in self._mentions(name) if unwritten else ():
@@ -364,7 +364,7 @@ class _ModuleReader:
         return found
 
     def _mentions(self, name: str) -> Iterator[ast.Attribute]:
-        """The places where function ``name`` mentions what is in the module."""
+        """The places where function ``name`` mentions a member of the module."""
         for inner in ast.walk(self.signatures[name].node):
             match inner:
                 case ast.Attribute(value=ast.Name(id=owner)) if owner in ("cls", self.node.name):
@@ -386,7 +386,7 @@ def _is_base_py_module(base: ast.expr) -> bool:
 
 @contextmanager
 def _stack_guard(source: SourceText, node: ast.AST) -> Generator[None]:
-    """Turns Python's complaint about nesting into an error at ``node``."""
+    """Turns Python's RecursionError into an error at ``node``."""
     try:
         yield
     except RecursionError:

@@ -1,7 +1,7 @@
 """The ``R`` namespace: every operator of the vocabulary, and the words of the language around them.
 
-The vocabulary's names are those of `regraft.op`. ``R.rewriter`` is a word of rewriting, which builds on the written
-form; the package's top module sets it.
+The names of operators are those of `regraft.op`. ``R.rewriter`` belongs to rewriting, which builds on the written form;
+the package's top module sets it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if _typing.TYPE_CHECKING:
     @_typing.overload
     def rewriter(*, approximate: float | None = None) -> _typing.Callable[[_builtins.type], _typing.Any]: ...
     def rewriter(cls: _builtins.type | None = None, /, *, approximate: float | None = None) -> _typing.Any:
-        """The rule that a class of two functions is: `regraft.rewrite.from_module.rewriter`."""
+        """The rule made from a class of two functions: `regraft.rewrite.from_module.rewriter`."""
 
 
 __all__ = sorted(name for name in globals() if not name.startswith("_") and name != "annotations")  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,8 +1,8 @@
-"""Weights in a file of safetensors, which other tools read and write: tensors by name, and nothing that runs.
+"""Weights in a safetensors file, which other tools read and write: tensors by name, and no code.
 
-The format is https://github.com/huggingface/safetensors: the length of a header in eight bytes, the header as JSON,
-and the bytes of the tensors. It is written here, and not by its library, so that a tensor is in memory only while it is
-written, and so that bfloat16 needs no framework.
+The format is https://github.com/huggingface/safetensors: the length of a header in eight bytes, the header as JSON, and
+the bytes of the tensors. It is written here, and not by the safetensors library, so that a tensor is in memory only
+while it is written, and so that bfloat16 needs no framework.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _NAMES: Final[Mapping[str, str]] = {
     "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2",
 }
-"""The format's name of each dtype; it has no others."""
+"""The format's name for each dtype; other dtypes are not supported."""
 _LONGEST_HEADER: Final = 100_000_000
 
 
 @final
 class SafetensorsFile:
-    """A file of weights under construction; see `files.WeightsFile`, whose part it takes."""
+    """A file of weights under construction, with the same methods as `files.WeightsFile`."""
 
     __slots__ = ("_names", "_tensors", "path")
 
@@ -48,7 +48,7 @@ class SafetensorsFile:
         self._names: set[str] = set()
 
     def store(self, data: TensorData) -> int:
-        """Take a tensor, to be written later; returns its place. Raises `RegraftError` for a dtype without a name."""
+        """Take a tensor, to be written later; returns its number. Raises `RegraftError` for an unsupported dtype."""
         if data.dtype not in _NAMES:
             raise RegraftError(f"{self.path}: safetensors have no {data.dtype}; write the weights in the own form")
         place = len(self._tensors)
@@ -62,11 +62,11 @@ class SafetensorsFile:
         return place
 
     def header(self) -> dict[str, str]:
-        """The line of a text for this file."""
+        """The entry of a text for this file."""
         return {"weights": self.path.name}
 
     def finish(self) -> None:
-        """Write the file and put it in its place."""
+        """Write the file to its place."""
         if not self._tensors:
             return
         entries: dict[str, Any] = {"__metadata__": {"format": "regraft"}}
@@ -82,7 +82,7 @@ class SafetensorsFile:
                 file.write(little_endian(data.read()).reshape(-1).view(np.uint8).data)
 
     def discard(self) -> None:
-        """Does nothing: before `finish` nothing is written."""
+        """Do nothing: before `finish` nothing has been written."""
 
 
 def _name_of(place: int, name: str | None) -> str:
@@ -90,7 +90,7 @@ def _name_of(place: int, name: str | None) -> str:
 
 
 def open_safetensors(path: Path) -> LoadBytes:
-    """The reader of a program's constants from a file; each is found by its name, and has to have its type.
+    """The reader of a program's constants from a file; each constant is found by its name, and must have its type.
 
     Raises `RegraftError` for a file that cannot be read or is damaged, and later for a tensor that is missing or of
     another type.
@@ -131,7 +131,7 @@ def _header_of(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _checked(path: Path, name: str, entry: Any, dtype: str, shape: tuple[int, ...], size: int) -> tuple[int, int]:
-    """The start and end of a tensor's bytes behind the header. Raises `RegraftError` where they are out of range."""
+    """The start and end of a tensor's bytes after the header. Raises `RegraftError` for an invalid entry."""
     match entry:
         case {"dtype": str() as found, "shape": [*sizes], "data_offsets": [int() as begin, int() as end]}:
             pass

@@ -1,8 +1,8 @@
-"""The size variables of one function, by name, and arithmetic on sizes that stays small.
+"""The size variables of one function, by name, and arithmetic on sizes with bounds.
 
-A size is written as an int, as text (``"n"``, ``"n * 2 + 1"``), or as an expression over ``n = T.int64()``.
-All mentions of one name in one function are one variable. Text may come from anyone, so every sum and product
-is bounded here: no expression of a few characters may take a gigabyte or a minute.
+A size is written as an int, as text (``"n"``, ``"n * 2 + 1"``), or as an expression over ``n = T.int64()``. Within a
+function, one name is one variable. Texts may come from untrusted sources, so every sum and product is bounded here: no
+expression of a few characters may take a gigabyte or a minute.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ARITHMETIC: Final[Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], An
     ast.Pow: ("**", lambda a, b: a**b),
     ast.MatMult: ("@", lambda a, b: a @ b),
 }
-"""Python's binary operators that a program may use: sign and meaning."""
+"""Python's binary operators that a program may use: their sign and function."""
 
 _ON_SIZES: Final = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 
@@ -59,11 +59,11 @@ COMPARISONS: Final[Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]
     ast.Gt: (">", operator.gt),
     ast.GtE: (">=", operator.ge),
 }
-"""Python's comparisons that make conditions on sizes: sign and meaning."""
+"""Python's comparisons that form conditions on sizes: their sign and function."""
 
 
 def sizes_among(values: Sequence[Any]) -> list[Dim] | None:
-    """``values`` as sizes, if each is one or an int and at least one is symbolic; else None."""
+    """``values`` as sizes, if each is a size or an int and at least one is symbolic; else None."""
     sizes = [scalar_size(value) for value in values]
     if not any(isinstance(size, SymExpr) for size in sizes):
         return None
@@ -71,14 +71,14 @@ def sizes_among(values: Sequence[Any]) -> list[Dim] | None:
 
 
 def scalar_size(value: object) -> Dim | None:
-    """An int, a size, or a scalar of the program that is one; None for anything else."""
+    """``value`` if it is an int or a size, or the size that a scalar of the program holds; None for anything else."""
     if isinstance(value, int | SymExpr):
         return value
     return value.as_size() if isinstance(value, Expr) else None
 
 
 def compare_sizes(signs: Sequence[str], sizes: Sequence[Dim]) -> Dim:
-    """The condition that each size stands to the next as its sign says."""
+    """The condition that each size and the next one satisfy the comparison between them."""
     holds: Dim = True
     for sign, left, right in zip(signs, sizes, sizes[1:], strict=False):
         holds = both(holds, compare(sign, left, right))
@@ -92,11 +92,11 @@ SIZE_FUNCTIONS: Final[Mapping[str, Callable[[Dim, Dim], Dim]]] = {
     "floordiv": floordiv,
     "floormod": floormod,
 }
-"""Functions of two sizes, as ``T.max(n, m)``."""
+"""Functions of two sizes, such as ``T.max(n, m)``."""
 
 
 def size_arithmetic(kind: type[ast.operator], left: Any, right: Any) -> Any:
-    """``left kind right`` on numbers and sizes; `IRError` where that is no size or grows too large."""
+    """``left kind right`` on numbers and sizes; raises `IRError` if the result is not a size or grows too large."""
     for value in (left, right):
         if isinstance(value, bool) or not isinstance(value, int | float | complex | SymExpr):
             raise IRError(f"arithmetic on {value!r}; sizes are computed from ints and size variables")
@@ -113,7 +113,7 @@ def size_arithmetic(kind: type[ast.operator], left: Any, right: Any) -> Any:
 
 
 def checked_number(value: Any) -> Any:
-    """``value`` if it is of a size that programs have; raises `IRError` otherwise."""
+    """``value`` if it is within the bounds of programs; raises `IRError` otherwise."""
     if isinstance(value, int) and not -_GREATEST < value < _GREATEST:
         raise IRError("an integer beyond 64 bits")
     if isinstance(value, SymExpr):
@@ -130,7 +130,7 @@ def _check_terms(count: int) -> None:
 class SizeScope:
     """The size variables of one function.
 
-    ``dtypes`` are those that it declares with another dtype than int64.
+    ``dtypes`` holds the variables that it declares with a dtype other than int64.
     """
 
     __slots__ = ("_dtypes", "_scalars", "_variables")
@@ -141,7 +141,7 @@ class SizeScope:
         self._scalars: dict[str, Var] = {}
 
     def variable(self, name: str) -> SymVar:
-        """The variable of that name, which may be that of a scalar parameter; the first mention makes it."""
+        """The variable of that name, which may belong to a scalar parameter; the first mention creates it."""
         found = self._variables.get(name)
         if found is None:
             scalar = self._scalars[name].as_size() if name in self._scalars else None
@@ -150,7 +150,7 @@ class SizeScope:
         return found
 
     def parameter(self, name: str, ty: Type) -> Var:
-        """A parameter; an integer scalar is the size of its name, mentioned before or after it."""
+        """A parameter; an integer scalar is the size of its name, whether the name is mentioned before or after it."""
         if not isinstance(ty, PrimType) or ty.value is not None or not ty.dtype.startswith(("int", "uint")):
             return Var(name, ty)
         if name in self._variables:
@@ -159,13 +159,13 @@ class SizeScope:
         return scalar
 
     def adopt(self, name: str, variable: SymVar) -> None:
-        """Let ``name`` mean a variable that exists already."""
+        """Make ``name`` refer to an existing variable."""
         self._variables[name] = variable
 
     def resolve(self, value: object) -> Dim:
-        """A size as people write it.
+        """A size in any of its written forms.
 
-        An int, text, a size expression, a `TypeVar`, or a scalar of known value.
+        These are an int, text, a size expression, a `TypeVar`, or a scalar of known value.
         """
         if type(value) is int or type(value) is KnownSize:
             return value

@@ -1,8 +1,8 @@
-"""The source of a program's text: a string that was handed in, or the file with a decorated function.
+"""The source of a program's text: a given string, or the file with a decorated function.
 
-Gives the syntax tree, and turns a place in it into a `ParseError`. A text from outside is guarded before
-Python's own parser sees it: that parser builds a tree and evaluates nothing, but brackets nested a million
-deep are no program. Knows Python's syntax and nothing of the language.
+Returns the syntax tree, and turns a place in it into a `ParseError`. A text from outside is checked before Python's own
+parser sees it: that parser builds a tree and evaluates nothing, but it cannot handle brackets that are nested a million
+deep. Knows Python's syntax and nothing of the language.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .large_literals import without_large_literals
 DefinitionNode: TypeAlias = ast.FunctionDef | ast.ClassDef
 
 MOST_NESTED: Final = 200
-"""The greatest depth of brackets in a text; TVM's and regraft's printers stay under ten."""
+"""The greatest depth of brackets in a text; the printers of TVM and regraft stay under ten."""
 
-# Every alternative that begins also ends (with the line or text, if the closing quote is missing) and
-# gives nothing back, which keeps the scan linear in any text.
+# Every alternative ends once it has begun (at the end of the line or text, if the closing quote is missing), and none
+# backtracks. This keeps the scan linear in any text.
 _TOKENS: Final = re.compile(
     r'[^"\'#()\[\]{}]++'
     r'|"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:"""|\Z|\\\Z)'
@@ -39,7 +39,7 @@ _TOKENS: Final = re.compile(
 
 @final
 class SourceText:
-    """A program's text and its name, from which errors quote."""
+    """A program's text and its name, which errors quote."""
 
     __slots__ = ("lines", "name")
     name: str
@@ -50,32 +50,32 @@ class SourceText:
         self.lines = lines
 
     def error(self, node: ast.AST | None, reason: str) -> ParseError:
-        """An error at the place of ``node`` (the first line, if there is none)."""
+        """An error at the place of ``node``; at the first line if there is no node."""
         line: int = getattr(node, "lineno", 1)
         offset: int = getattr(node, "col_offset", 0)
-        # Python counts columns in UTF-8 bytes, people count characters.
+        # Python counts columns in UTF-8 bytes; errors count characters.
         before = self.line(line).encode("utf-8", "surrogatepass")[:offset]
         return self.error_at(line, len(before.decode("utf-8", "replace")) + 1, reason)
 
     def error_in(self, text: str, place: int, reason: str) -> ParseError:
-        """An error at a place of ``text``, the whole of what ``lines`` holds."""
+        """An error at a place of ``text``, which is the joined ``lines``."""
         return self.error_at(text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place), reason)
 
     def error_at(self, line: int, column: int, reason: str) -> ParseError:
-        """An error at a line and column, both from 1."""
+        """An error at a line and column, both counted from 1."""
         return ParseError(reason, source=self.name, line=line, column=column, source_line=self.line(line))
 
     def line(self, number: int) -> str:
-        """Line ``number``, from 1, without its end."""
+        """Line ``number``, counted from 1, without its line end."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
 
     def place(self, node: ast.AST) -> str:
-        """``name:line`` of ``node``, as origins say it."""
+        """``name:line`` of ``node``, as in origins."""
         return f"{self.name}:{getattr(node, 'lineno', 1)}"
 
 
 def read_text(text: str | bytes, name: str) -> tuple[SourceText, ast.Module, dict[str, Any]]:
-    """The source and syntax tree of a text that may come from anyone, and the values of names in the tree.
+    """The source and syntax tree of an untrusted text, and the values of names in the tree.
 
     These names stand for large lists of numbers (`large_literals`). Raises `ParseError`. Cost: linear.
     """
@@ -95,7 +95,7 @@ def read_text(text: str | bytes, name: str) -> tuple[SourceText, ast.Module, dic
             _check_nesting(source, reduced.text)
             tree = _syntax_tree(source, reduced.text)
         except ParseError:
-            tree = None  # The whole text says where the fault is.
+            tree = None  # parsing the whole text reports the place of the fault
         if tree is not None and reduced.is_whole(tree):
             return source, tree, reduced.values
     _check_nesting(source, text)
@@ -130,7 +130,7 @@ def _check_nesting(source: SourceText, text: str) -> None:
 def _syntax_tree(source: SourceText, text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an odd escape in someone's string is no concern of the reader's
+            warnings.simplefilter("ignore")  # an unusual escape in a string is not the reader's concern
             return ast.parse(text, source.name)
     except SyntaxError as error:
         raise source.error_at(error.lineno or 1, max(error.offset or 1, 1), str(error.msg)) from None
@@ -155,7 +155,7 @@ def parse_expression(text: str) -> ast.expr:
 
 @lru_cache(maxsize=64)
 def _definitions(text: str, name: str) -> dict[int, list[DefinitionNode]]:
-    """The functions and classes of a Python file, by the line on which each begins, decorators included."""
+    """The functions and classes of a Python file, by their first line, including decorators."""
     found: dict[int, list[DefinitionNode]] = {}
     for node in ast.walk(ast.parse(text, name)):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -178,7 +178,7 @@ def _file_of(filename: str, what: str) -> tuple[SourceText, dict[int, list[Defin
 
 
 def read_function(function: FunctionType) -> tuple[SourceText, ast.FunctionDef]:
-    """The source and syntax tree of a Python function. Cost: the file is parsed once per version of it."""
+    """The source and syntax tree of a Python function. Cost: the file is parsed once for each version of it."""
     name = function.__name__
     source, definitions = _file_of(function.__code__.co_filename, f"function {name!r}")
     for node in definitions.get(function.__code__.co_firstlineno, ()):
@@ -206,5 +206,5 @@ def read_class(cls: type, frame: FrameType) -> tuple[SourceText, ast.ClassDef]:
 
 
 def calling_frame() -> FrameType:
-    """The frame of whoever called the caller."""
+    """The frame that called the caller of this function."""
     return sys._getframe(2)  # pyright: ignore[reportPrivateUsage]

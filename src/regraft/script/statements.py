@@ -1,7 +1,7 @@
 """Statements of a function: from a syntax tree to blocks of bindings in A-normal form.
 
-Each statement is read once, in order; the cost of a function is linear in its text. Nesting that costs stack
-is that of branches and blocks, which Python limits to a hundred levels; a row of bindings costs none.
+Each statement is read once, in order; the cost of a function is linear in its text. Only nested branches and blocks use
+the stack, and Python limits these to a hundred levels; a sequence of bindings uses none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
 class _Merge(NamedTuple):
-    """The last binding of a branch: the name, the value, and the type that the name is annotated with."""
+    """The last binding of a branch: the name, the value, and the annotated type of the name."""
 
     name: str
     value: Expr
@@ -37,7 +37,7 @@ class _Merge(NamedTuple):
 
 
 def _is_plain_list(value: object) -> bool:
-    """True if ``value`` is a list of Python's that holds nothing of the program: such a name is Python's, too."""
+    """True if ``value`` is a Python list without values of the program; its name is then a Python name."""
     return isinstance(value, list) and not any(isinstance(item, Expr) for item in cast("list[object]", value))
 
 
@@ -111,7 +111,7 @@ class FunctionReader:
                 raise self.source.error(node, f"{what!r} is no statement of a program")
 
     def _local(self, node: ast.FunctionDef) -> None:
-        """A function that is defined here; its own name is visible in it where its return type is written."""
+        """Read a function that is defined here; it sees its own name if its return type is written."""
         own: list[Var] = []
 
         def declare(ty: Type) -> None:
@@ -175,7 +175,7 @@ class FunctionReader:
             self._emit(node, name, self.evaluator.guarded(node, as_value, value), annotation)
 
     def _is_outer_name(self, value: object) -> bool:
-        """True if ``value`` is what a module's own name means, as in ``cls = Module``."""
+        """True if ``value`` is the meaning of a module's own name, as in ``cls = Module``."""
         return value is not None and value is self.environment.get("cls", None)
 
     def _declare_size(self, name: str, value: SymVar) -> None:
@@ -224,7 +224,7 @@ class FunctionReader:
     # --- macros
 
     def _expanded(self, node: ast.Call, macro: Macro, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """The result of a macro, with its statements read as if they stood here."""
+        """The result of a macro; its statements are read in place of the call."""
         values = self.evaluator.guarded(node, macro.bound, args, keywords)
         outer = self.source, self.environment, self.evaluator
         scope = macro.scope if macro.hygienic else ChainMap(dict(self.environment.items()), dict(macro.scope))
@@ -246,7 +246,7 @@ class FunctionReader:
     # --- bindings
 
     def annotation(self, node: ast.expr) -> Type:
-        """A type that the script writes, checked to be one."""
+        """A type annotation; raises `ParseError` if it is not a type."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             parsed = self.evaluator.guarded(node, parse_expression, node.value)
             for inner in ast.walk(parsed):
@@ -258,30 +258,30 @@ class FunctionReader:
     def _check_annotation(self, node: ast.stmt, inferred: Type, annotation: Type | None) -> Type:
         """The type of a variable.
 
-        What is annotated, if the value may be of that type, else what is inferred.
+        The annotated type if the value may have it, otherwise the inferred type.
         """
         if annotation is None or annotation == inferred:
             return inferred
         if is_subtype(inferred, annotation) is False:
             raise self.source.error(node, f"the annotation is {annotation!r}, but the value is {inferred!r}")
         if isinstance(annotation, PrimType | TupleType) and annotation == without_numbers(inferred):
-            return inferred  # which says the numbers, so that the name may stand for a size
+            return inferred  # the inferred type has the numbers, so that the name may stand for a size
         return annotation
 
     def _emit(self, node: ast.stmt, name: str, value: Expr, annotation: Type | None = None) -> Var:
-        """Bind ``name`` to ``value``, whose inner calls are bound first."""
+        """Bind ``name`` to ``value``; inner calls of it are bound first."""
         if not is_leaf(value):
             value = flatten(value, lambda inner: self._temporary(node, inner))
         ty = self._check_annotation(node, value.ty, annotation)
         if ty is annotation and not isinstance(value, Call | If) and is_subtype(value.ty, ty):
-            ty = value.ty  # only a result may be stated to be less than it is, as in Relax
+            ty = value.ty  # as in Relax, only a result may be given a less precise type
         var = self._variable(node, name, ty)
         self._body.bindings.append(VarBinding(var, value))
         self.environment.bind(name, var)
         return var
 
     def _variable(self, node: ast.AST, name: str | None, ty: Type) -> Var:
-        """A variable of that name, or of its number among those that are bound in blocks of its kind."""
+        """A variable of that name; without a name, it is numbered among the variables of its kind of block."""
         kind = "lv" if self.in_dataflow else "gv"
         number = self.made[kind]
         self.made[kind] = number + 1
@@ -334,7 +334,7 @@ class FunctionReader:
     def _split_output(self, node: ast.With) -> tuple[list[ast.stmt], list[str]]:
         """The statements of a dataflow block before its R.output, and the names that it lists.
 
-        A block that ends with the return of the function, and lists none, has those as outputs that are returned.
+        If a block has no R.output and ends with the return of the function, its outputs are the returned names.
         """
         match node.body[-1]:
             case ast.Expr(value=ast.Call() as call) if self.evaluator.evaluate(call.func) is intrinsics.output:
@@ -407,7 +407,7 @@ class FunctionReader:
     def _last_of_branch(self, node: ast.stmt, which: str) -> _Merge:
         """The name that a branch binds last.
 
-        Its value becomes the branch's result as it stands, or under a name.
+        Its value becomes the result of the branch, bound to a name if it is not a leaf.
         """
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -446,7 +446,7 @@ class FunctionReader:
 
 
 def _with_return_last(statements: list[ast.stmt]) -> list[ast.stmt]:
-    """``statements`` with a return that ends the last dataflow block behind that block."""
+    """``statements`` with a return at the end of the last dataflow block moved after that block."""
     match statements[-1]:
         case ast.With(items=items, body=[_, *_, ast.Return() as last]) as block:
             inner = ast.copy_location(ast.With(items, block.body[:-1]), block)
@@ -456,7 +456,7 @@ def _with_return_last(statements: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def bound_names(statement: ast.stmt) -> list[str]:
-    """The names that one statement binds by itself, not in the statements inside it."""
+    """The names that a statement binds itself; statements inside it are not included."""
     match statement:
         case ast.Assign(targets=targets):
             return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]

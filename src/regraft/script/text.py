@@ -1,7 +1,7 @@
-"""Reading a program from a text that may come from anyone.
+"""Reading a program from an untrusted text.
 
-A text is data: it holds definitions, constants and comments. Its names are those of the closed namespaces
-``R``, ``I`` and ``T``, and those it defines itself; no part of it is handed to Python.
+A text is data: definitions, constants and comments. Its names are those of the closed namespaces ``R``, ``I`` and
+``T``, and those that it defines itself; Python evaluates no part of it.
 """
 
 from __future__ import annotations
@@ -47,22 +47,21 @@ def _namespaces() -> Mapping[str, Namespace]:
     )
 
 
-def parse(text: str | bytes, name: str = "<text>") -> Any:  # which of the two, the text knows
-    """The program that ``text`` holds: a module class under ``@I.ir_module``, or a function under
-    ``@R.function``.
+def parse(text: str | bytes, name: str = "<text>") -> Any:  # the text determines which of the two
+    """The program in ``text``: a module class under ``@I.ir_module``, or a function under ``@R.function``.
 
-    ``name`` names the text in errors and in the origins of variables. Reads what ``.script()`` prints, and
-    what TVM 0.27 prints for a Relax module without TensorIR. Nothing in the text is run. Raises `ParseError`
-    at the first fault. Cost: linear in the length of the text.
+    ``name`` names the text in errors and in the origins of variables. Reads the output of ``.script()``, and what TVM
+    0.27 prints for a Relax module without TensorIR. Nothing in the text is run. Raises `ParseError` at the first fault.
+    Cost: linear in the length of the text.
     """
     return read_program(text, name, None)
 
 
 def from_source(program: Any, extra_vars: Mapping[str, Any] | None = None, check_well_formed: bool = True) -> Any:
-    """`parse` under the name that TVM gives it. ``extra_vars`` are names that the text may use: numbers and types.
+    """`parse` under TVM's name. ``extra_vars`` are names that the text may use: numbers and types.
 
-    A program that is one already is given back. Raises `ParseError`; with ``check_well_formed`` also where a function
-    mentions a size that nothing defines, or is pure and calls what has effects.
+    A value that is already a program is returned unchanged. Raises `ParseError`; with ``check_well_formed``, also if a
+    function mentions a size that nothing defines, or is pure and has a call with effects.
     """
     if isinstance(program, IRModule | Function):
         return program
@@ -73,7 +72,7 @@ def from_source(program: Any, extra_vars: Mapping[str, Any] | None = None, check
 
 
 def read_program(text: str | bytes, name: str, load: LoadWeights | None) -> IRModule | Function:
-    """`parse`, for a text whose large constants may stand in a file that ``load`` opens."""
+    """`parse` for a text whose large constants may be in a file that ``load`` opens."""
     with collection_paused():
         source, tree, values = read_text(text, name)
         return _TextReader(source, load, values).read(tree)
@@ -81,7 +80,7 @@ def read_program(text: str | bytes, name: str, load: LoadWeights | None) -> IRMo
 
 @final
 class _TextReader:
-    """Reads the statements around the one definition of a text; a ``strict`` one reads what Relax's checks pass."""
+    """Reads the statements around the single definition of a text; if ``strict``, Relax's checks must pass."""
 
     __slots__ = ("definition", "load", "names", "source", "strict")
 

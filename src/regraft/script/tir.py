@@ -1,7 +1,7 @@
 """The ``T`` namespace: scalars, and sizes that are not known yet.
 
-``T.int64()`` declares a size, ``T.float32(0.5)`` is a scalar of that dtype, ``T.int64`` alone is the type of
-such a scalar. Loops, buffers and schedules of TensorIR are no part of this library.
+``T.int64()`` declares a size, ``T.float32(0.5)`` is a scalar of that dtype, and ``T.int64`` alone is the type of such a
+scalar. Loops, buffers and schedules of TensorIR are not part of this library.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SPECIAL = ("inf", "-inf", "nan")
 
 @final
 class ScalarConstructor(TypeConstructor):
-    """``T.float32``: a scalar's dtype. Called with a number it is that scalar.
+    """``T.float32``: a scalar's dtype. Called with a number, it returns that scalar.
 
-    Called empty, a new size variable.
+    Called without arguments, it returns a new size variable.
     """
 
     __slots__ = ("dtype",)
@@ -42,7 +42,7 @@ class ScalarConstructor(TypeConstructor):
         self.dtype = dtype
 
     def within(self, sizes: SizeScope) -> ScalarConstructor:
-        """The same dtype; scalars name no sizes."""
+        """The same dtype: scalars do not name sizes."""
         return self
 
     def default(self) -> Type:
@@ -50,7 +50,7 @@ class ScalarConstructor(TypeConstructor):
         return PrimType(self.dtype)
 
     def __call__(self, value: Any = None) -> Any:
-        """A size variable (no ``value``), a size (ints of 64 bits), or a scalar that knows its dtype."""
+        """A size variable (without ``value``), a size (for 64-bit ints), or a scalar that knows its dtype."""
         if value is None:
             if not self.dtype.startswith(("int", "uint")):
                 raise IRError(f"{self!r}() declares no size: sizes are integers, such as T.int64()")
@@ -76,7 +76,7 @@ class ScalarConstructor(TypeConstructor):
 
 
 class _Asked(type):
-    """A class that makes nothing of its own kind, and that ``isinstance`` can be asked for."""
+    """A class whose calls return other objects; ``isinstance`` tests for these."""
 
     holds: Callable[[Any], builtins.bool]
 
@@ -85,7 +85,7 @@ class _Asked(type):
 
 
 class _SizeVariable(metaclass=_Asked):
-    """A new size variable of that name; ``isinstance(dim, T.Var)`` asks whether a size is one."""
+    """A new size variable of that name; ``isinstance(dim, T.Var)`` tests for a size variable."""
 
     def __new__(cls, name: str, dtype: str = "int64") -> Any:
         """The size variable."""
@@ -105,7 +105,7 @@ def _size(value: Any) -> Dim:
 
 
 def _node(name: str, function: Callable[..., Dim], doc: str) -> Callable[..., Dim]:
-    """A kind of operation on sizes: called, it builds one; ``isinstance(dim, T.Add)`` asks for the outermost one."""
+    """A kind of operation on sizes: a call builds one; ``isinstance(dim, T.Add)`` tests the outermost operation."""
 
     def build(cls: type, first: Any, *more: Any) -> Dim:
         sizes = map(_size, (first, *more))
@@ -141,7 +141,7 @@ floordiv, floormod, if_then_else, min, max = FloorDiv, FloorMod, Select, Min, Ma
 
 
 def const(value: Any, dtype: str = "int32") -> Any:
-    """A number of a dtype: a size where it is an int of 64 bits, else a scalar."""
+    """A number of a dtype: a size for a 64-bit int, otherwise a scalar."""
     return ScalarConstructor(dtype)(value)
 
 
@@ -149,7 +149,7 @@ Var = _SizeVariable
 
 
 class IntImm(metaclass=_Asked):
-    """An int of a dtype; ``isinstance(dim, IntImm)`` asks whether a size or scalar is an int that is known."""
+    """An int of a dtype; ``isinstance(dim, IntImm)`` tests for a size or scalar that is a known int."""
 
     def __new__(cls, dtype: str, value: int) -> Any:
         """The size or scalar."""
@@ -157,12 +157,12 @@ class IntImm(metaclass=_Asked):
 
     @staticmethod
     def holds(instance: Any) -> builtins.bool:
-        """True for an int or bool, also of a program."""
+        """True for an int or bool, also as a scalar of a program."""
         return isinstance(instance.value if isinstance(instance, PrimValue) else instance, int)
 
 
 class FloatImm(metaclass=_Asked):
-    """A float of a dtype; ``isinstance(value, FloatImm)`` asks whether a scalar is a float that is known."""
+    """A float of a dtype; ``isinstance(value, FloatImm)`` tests for a scalar that is a known float."""
 
     def __new__(cls, dtype: str, value: float) -> Any:
         """The scalar."""
@@ -174,7 +174,7 @@ class FloatImm(metaclass=_Asked):
         return isinstance(instance, PrimValue) and isinstance(instance.value, float)
 
 
-# Sizes are not below 0, so that quotients rounded towards zero are those rounded down.
+# Sizes are not negative, so rounding quotients towards zero is the same as rounding down.
 Div = truncdiv = indexdiv = floordiv
 Mod = truncmod = indexmod = floormod
 all = And

@@ -1,7 +1,7 @@
-"""Programs written statement by statement from Python, as Relax's IRBuilder writes them.
+"""Programs written statement by statement from Python, as with Relax's IRBuilder.
 
-``with IRBuilder() as builder:`` opens a program; ``relax`` and ``ir`` hold what stands inside: functions, blocks,
-bindings. `BlockBuilder` writes the same programs with less ado.
+``with IRBuilder() as builder:`` opens a program; ``relax`` and ``ir`` write its contents: functions, blocks, bindings.
+`BlockBuilder` is a simpler way to write the same programs.
 """
 
 from . import ir, relax

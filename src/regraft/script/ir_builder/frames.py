@@ -1,4 +1,4 @@
-"""The frames that are open while a program is written: the program, its module, a function, a block, a branch."""
+"""The open frames while a program is written: the program, its module, a function, a block, a branch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _open: Final[list[Frame]] = []
 
 
 class Frame:
-    """A frame, open from its ``with`` to the end of its block."""
+    """A frame, open from the start to the end of its ``with`` block."""
 
     def __enter__(self) -> Self:
         _open.append(self)
@@ -38,11 +38,11 @@ class Frame:
             self.close()
 
     def close(self) -> None:
-        """Give what was written to the frame around."""
+        """Pass the written contents to the enclosing frame."""
 
 
 def innermost(kind: type[_Frame], what: str) -> _Frame:
-    """The innermost open frame of a kind. Raises `IRError` where there is none."""
+    """The innermost open frame of a kind. Raises `IRError` if there is none."""
     for frame in reversed(_open):
         if isinstance(frame, kind):
             return frame
@@ -50,20 +50,20 @@ def innermost(kind: type[_Frame], what: str) -> _Frame:
 
 
 class IRBuilder(Frame):
-    """Holds the program that is written inside of its ``with``; `get` gives it afterwards."""
+    """Holds the program that is written inside its ``with``; `get` returns it afterwards."""
 
     def __init__(self) -> None:
         self.result: Function | IRModule | None = None
 
     def get(self) -> Function | IRModule:
-        """The function or module that was written. Raises `IRError` where there is none."""
+        """The function or module that was written. Raises `IRError` if there is none."""
         if self.result is None:
             raise IRError("nothing was written: open a function or a module inside of the builder")
         return self.result
 
     @staticmethod
     def current() -> IRBuilder:
-        """The builder that is open. Raises `IRError` where there is none."""
+        """The open builder. Raises `IRError` if there is none."""
         return innermost(IRBuilder, "IRBuilder.current()")
 
     @staticmethod
@@ -73,7 +73,7 @@ class IRBuilder(Frame):
 
     @staticmethod
     def name(s: str, v: Named) -> Named:
-        """Give a variable or a size that the open program has just bound the name ``s``; gives ``v`` itself."""
+        """Give the name ``s`` to a variable or size that the open program has just bound; returns ``v`` itself."""
         if isinstance(v, Var):
             init_field(v, "name_hint", s)
         elif isinstance(v, SymVar):
@@ -82,12 +82,12 @@ class IRBuilder(Frame):
 
     @staticmethod
     def name_many(s: Sequence[str], vs: Sequence[Named]) -> list[Named]:
-        """`name` for several values."""
+        """Call `name` for several values."""
         return [IRBuilder.name(one, value) for one, value in zip(s, vs, strict=True)]
 
 
 class ModuleFrame(Frame):
-    """A module; functions that are written inside are its functions."""
+    """A module; functions that are written inside it are its functions."""
 
     def __init__(self) -> None:
         self.variables: dict[str, GlobalVar] = {}
@@ -96,7 +96,7 @@ class ModuleFrame(Frame):
         self.global_infos: dict[str, tuple[Any, ...]] = {}
 
     def close(self) -> None:
-        """Give the module to the builder. Raises `IRError` for a function that is declared and not written."""
+        """Pass the module to the builder. Raises `IRError` for a function that is declared and not written."""
         missing = [name for name in self.variables if name not in self.functions]
         if missing:
             raise IRError(f"the module declares {', '.join(missing)}, and defines no function of that name")
@@ -119,11 +119,11 @@ class BodyFrame(Frame):
         return super().__enter__()
 
     def end_row(self) -> None:
-        """End the plain block that is open."""
+        """End the open plain block."""
         self.blocks.append(self.builder.end_block())
 
     def body(self, result: Expr) -> SeqExpr:
-        """All blocks, and what they lead to."""
+        """All blocks, with ``result`` as their result."""
         leaf = self.builder.normalize_argument(result)
         self.end_row()
         return SeqExpr(merge_blocks(self.blocks), leaf)
@@ -143,7 +143,7 @@ class FunctionFrame(BodyFrame):
         self._is_private = is_private
 
     def close(self) -> None:
-        """Give the function to the module, or to the builder."""
+        """Pass the function to the module, or to the builder."""
         if self.output is None:
             raise IRError(f"function {self.name or ''} has no result: call func_ret_value")
         body = self.body(self.output)
@@ -161,7 +161,7 @@ class FunctionFrame(BodyFrame):
 
 
 class _Outputs(ExprMutator):
-    """Makes plain variables of the outputs of a dataflow block."""
+    """Turns the outputs of a dataflow block into plain variables."""
 
     def __init__(self, outputs: set[Var]) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ class _Outputs(ExprMutator):
 
 
 class DataflowFrame(Frame):
-    """A dataflow block; ``output_vars`` are its outputs, for what comes after it."""
+    """A dataflow block; ``output_vars`` are its outputs, for use after the block."""
 
     def __init__(self) -> None:
         self.outputs: tuple[Var, ...] = ()
@@ -189,7 +189,7 @@ class DataflowFrame(Frame):
         return super().__enter__()
 
     def close(self) -> None:
-        """Give the block to the body around."""
+        """Pass the block to the enclosing body."""
         block = self._around.builder.end_block()
         changing = _Outputs(set(self.outputs))
         seq = changing.mutate(SeqExpr([block], Tuple([])))
@@ -202,7 +202,7 @@ class DataflowFrame(Frame):
 
 
 class IfFrame(Frame):
-    """A branch; ``var`` is what its sides lead to."""
+    """A branch; ``var`` is bound to its result."""
 
     def __init__(self, condition: Expr) -> None:
         self.condition = condition
@@ -220,7 +220,7 @@ class IfFrame(Frame):
 
 
 class SeqFrame(BodyFrame):
-    """Blocks by themselves: what is bound inside of its ``with`` is in ``binding_blocks`` afterwards."""
+    """Blocks by themselves: ``binding_blocks`` holds what is bound inside the ``with``, after its end."""
 
     def __init__(self) -> None:
         around = [frame.builder for frame in _open if isinstance(frame, BodyFrame)]
@@ -237,7 +237,7 @@ class SeqFrame(BodyFrame):
 
 
 class SideFrame(BodyFrame):
-    """One side of a branch; it leads to what it binds last."""
+    """One side of a branch; its result is the value it binds last."""
 
     def __init__(self, side: str) -> None:
         self._branch = innermost(IfFrame, side)
@@ -245,7 +245,7 @@ class SideFrame(BodyFrame):
         super().__init__(innermost(BodyFrame, side).builder)
 
     def close(self) -> None:
-        """Give the side to the branch around."""
+        """Pass the side to the enclosing branch."""
         self.end_row()
         bindings = [binding for block in self.blocks for binding in block.bindings]
         if not bindings or isinstance(bindings[-1].var, DataflowVar):
@@ -254,5 +254,5 @@ class SideFrame(BodyFrame):
 
 
 def as_operand(value: Any) -> Expr:
-    """The operand of a statement, as an expression."""
+    """The operand of a statement as an expression."""
     return as_value(value)

@@ -1,4 +1,4 @@
-"""Modules inside of an `IRBuilder`."""
+"""Modules inside an `IRBuilder`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ir_module() -> ModuleFrame:
 
 
 def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> None:
-    """Attributes of the module. Raises `IRError` where it has some already, unless they may be overwritten."""
+    """Set the attributes of the module. Raises `IRError` if it already has some, unless ``allow_overwrite`` is True."""
     frame = innermost(ModuleFrame, "module_attrs")
     if frame.attrs and not allow_overwrite:
         raise IRError("the module has attributes already; allow_overwrite=True puts these in their place")
@@ -31,12 +31,12 @@ def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> Non
 
 
 def module_get_attr(attr_key: str) -> Any:
-    """The attribute of the module of that name; None where it has none."""
+    """The module's attribute of that name; None if it has none."""
     return innermost(ModuleFrame, "module_get_attr").attrs.get(attr_key)
 
 
 def module_set_attr(attr_key: str, attr_value: Any, allow_overwrite: bool = False) -> None:
-    """Give the module one attribute. Raises `IRError` where it has it already, unless it may be overwritten."""
+    """Set one attribute of the module. Raises `IRError` if it is already set, unless ``allow_overwrite`` is True."""
     frame = innermost(ModuleFrame, "module_set_attr")
     if attr_key in frame.attrs and not allow_overwrite:
         raise IRError(f"the module has the attribute {attr_key!r} already; allow_overwrite=True puts this in its place")
@@ -44,7 +44,7 @@ def module_set_attr(attr_key: str, attr_value: Any, allow_overwrite: bool = Fals
 
 
 def module_global_infos(global_infos: Mapping[str, Sequence[Any]]) -> None:
-    """The devices and other pieces of information that the module names. Raises `IRError` where it has some already."""
+    """Set the devices and other information that the module names. Raises `IRError` if it already has some."""
     frame = innermost(ModuleFrame, "module_global_infos")
     if frame.global_infos:
         raise IRError("the module has global infos already; state all of them at once")
@@ -52,9 +52,9 @@ def module_global_infos(global_infos: Mapping[str, Sequence[Any]]) -> None:
 
 
 def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VDevice:
-    """The device of the module of that kind and place in the list; of any kind and place where none is named.
+    """The module's device of that kind and place in the list; by default, the first of any kind.
 
-    Raises `IRError` where the module names no such device.
+    Raises `IRError` if the module names no such device.
     """
     devices = innermost(ModuleFrame, "lookup_vdevice").global_infos.get("vdevice", ())
     kinds = [device for device in devices if target_kind in (None, "vdevice", device.target.split()[0])]
@@ -73,7 +73,7 @@ def lookup_name(name: str) -> bool:
 def decl_function(func_name: str, func_signature: Function) -> GlobalVar:
     """Declare a function that is written later, for calls of it; ``func_signature`` has its parameters and result.
 
-    Raises `IRError` where the module has a function of that name already, and for what is no function.
+    Raises `IRError` if the module already has a function of that name, and for a value that is not a function.
     """
     frame = innermost(ModuleFrame, "decl_function")
     if not isinstance(func_signature, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -84,7 +84,7 @@ def decl_function(func_name: str, func_signature: Function) -> GlobalVar:
 
 
 def def_function(func_name: str, func: Function) -> None:
-    """Put a finished function into the module. Raises `IRError` where none of that name was declared."""
+    """Add a finished function to the module. Raises `IRError` if no function of that name was declared."""
     frame = innermost(ModuleFrame, "def_function")
     if func_name not in frame.variables:
         raise IRError(f"the module declares no function {func_name!r}; call decl_function first")

@@ -1,4 +1,4 @@
-"""The contents of an `IRBuilder`: functions, blocks and bindings. The operators of ``R`` are here, too."""
+"""The contents of an `IRBuilder`: functions, blocks and bindings. The operators of ``R`` are available, too."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def function(is_pure: bool = True, is_private: bool = False) -> FunctionFrame:
 
 
 def arg(name: str, ty: Any) -> Var:
-    """The next parameter of the function."""
+    """Add the next parameter of the function."""
     variable = Var(name, as_type(ty))
     innermost(FunctionFrame, "arg").params.append(variable)
     return variable
 
 
 def func_name(name: str) -> None:
-    """The function's name."""
+    """Set the function's name."""
     innermost(FunctionFrame, "func_name").name = name
 
 
 def func_attr(attrs: Mapping[str, Any]) -> None:
-    """Attributes of the function."""
+    """Set attributes of the function."""
     innermost(FunctionFrame, "func_attr").attrs.update(freeze(dict(attrs)))
 
 
 def func_ret_type(ret_ty: Any) -> None:
-    """The type that the function promises to return."""
+    """Set the stated return type of the function."""
     innermost(FunctionFrame, "func_ret_type").ret_ty = as_type(ret_ty)
 
 
@@ -57,7 +57,7 @@ func_ret_ty = func_ret_type
 
 
 def func_ret_value(value: Any) -> None:
-    """The result of the function. Raises `IRError` the second time."""
+    """Set the result of the function. Raises `IRError` the second time."""
     frame = innermost(FunctionFrame, "func_ret_value")
     if frame.output is not None:
         raise IRError(f"function {frame.name or ''} has its result already: func_ret_value is called once")
@@ -70,12 +70,12 @@ def dataflow() -> DataflowFrame:
 
 
 def output(*vars: Var) -> None:
-    """The variables that are visible after the dataflow block."""
+    """Set the variables that are visible after the dataflow block."""
     innermost(DataflowFrame, "output").outputs = vars
 
 
 def emit(value: Any, annotate_ty: Type | None = None) -> Var:
-    """Bind a value to a new variable, of type ``annotate_ty`` if it is given, and otherwise of the value's own."""
+    """Bind a value to a new variable, of type ``annotate_ty`` if it is given, otherwise of the value's own type."""
     builder = innermost(BodyFrame, "emit").builder
     if annotate_ty is None:
         return builder.emit(as_operand(value))
@@ -95,7 +95,7 @@ emit_with_ty = emit_with_type
 
 
 def emit_match_cast(value: Any, ty: Any) -> Var:
-    """Bind a value, checked at run time to be of type ``ty``."""
+    """Bind a value that is checked at run time to have the type ``ty``."""
     return innermost(BodyFrame, "emit_match_cast").builder.match_cast(as_operand(value), as_type(ty))
 
 
@@ -106,22 +106,22 @@ def emit_var_binding(binding: VarBinding | MatchCast) -> Var:
 
 
 def SeqExpr() -> SeqFrame:
-    """``with SeqExpr() as seq:`` writes bindings by themselves; ``seq.binding_blocks`` holds them afterwards."""
+    """``with SeqExpr() as seq:`` writes bindings outside a function; ``seq.binding_blocks`` holds them afterwards."""
     return SeqFrame()
 
 
 def If(condition: Any) -> IfFrame:
-    """``with If(condition) as branch:`` holds `Then` and `Else`; ``branch.var`` is what they lead to."""
+    """``with If(condition) as branch:`` contains `Then` and `Else`; ``branch.var`` is bound to the result."""
     return IfFrame(as_operand(condition))
 
 
 def Then() -> SideFrame:
-    """The side of `If` where the condition holds."""
+    """The side of `If` that is taken if the condition is true."""
     return SideFrame("Then")
 
 
 def Else() -> SideFrame:
-    """The side of `If` where the condition does not hold."""
+    """The side of `If` that is taken if the condition is false."""
     return SideFrame("Else")
 
 
