@@ -1,4 +1,4 @@
-"""Relax's module name for visitors and mutators with a recursion of their own: `regraft.ir`'s classes for them."""
+"""Relax's module name for visitors and mutators that recurse by themselves: `regraft.ir`'s classes for them."""
 
 from .ir import ExprFunctor, PyExprMutator, PyExprVisitor, mutator, visitor
 from .second_paths import names_around

@@ -104,7 +104,8 @@ class LeftOutPath(ModuleType):
 class _BelowLeftOut:
     """Finds the modules below a left-out module.
 
-    It has the methods of a finder and a loader, but not their base classes, whose import also loads files and archives.
+    It has the methods of a finder and a loader, but not their base classes: importing these also imports modules for
+    files and archives.
     """
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:

@@ -100,7 +100,9 @@ def laid(
 
 
 def _simulate(mesh: Mesh) -> None:
-    """Make JAX simulate as many devices as the mesh has, unless JAX is loaded or ``XLA_FLAGS`` sets their number."""
+    """Make JAX simulate as many CPUs as the mesh has devices, unless JAX is loaded or ``XLA_FLAGS`` sets their
+    number.
+    """
     flags = os.environ.get("XLA_FLAGS", "")
     if "jax" not in sys.modules and _DEVICE_COUNT not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_DEVICE_COUNT}={mesh.devices}".strip()

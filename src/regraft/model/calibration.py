@@ -88,11 +88,11 @@ def _farthest(ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
     ``counts`` holds the number of elements behind each end.
 
-    The end is the mean plus four standard deviations. It exceeds the greatest end by at least twice the inverse of the
-    logarithm of the count, divided by the square root of the number of samples, because the extremes of many normal
-    numbers vary less than those of few. On six small models, a smaller margin cut off more of other samples, and a
-    larger one lost more by its wider steps. The end is the greatest one if that is not positive, or if several samples
-    have the same one, as a bounded value does.
+    The end is the mean plus four standard deviations. It exceeds the greatest end by at least this fraction of that
+    end: twice the inverse of the logarithm of the count, divided by the square root of the number of samples. The
+    reason is that the extremes of many normal numbers vary less than those of few. On six small models, a smaller
+    margin cut off more of other samples, and a larger one lost more by its wider steps. The end is the greatest one if
+    that is not positive, or if it is the same in all of several samples, as for a bounded value.
     """
     greatest: np.ndarray = ends.max(axis=0)
     is_bound = (greatest <= 0) | (len(ends) > 1) & (ends == greatest).all(axis=0)

@@ -208,8 +208,8 @@ def _on_torch(
 
 
 def _narrow_products(dtype: str) -> PassFor:
-    """Products, and their sums, in ``dtype``, with weights stored in it; PyTorch accumulates in float32 inside a
-    product.
+    """Products, and their sums, in ``dtype``, with weights stored in it. Sums may be in ``dtype`` because PyTorch
+    accumulates in float32 inside a product.
 
     Norms and exponentials stay in float32. Everything computed from constants alone, such as a bias in the shape of an
     image, is folded into one constant first, and so follows its product.

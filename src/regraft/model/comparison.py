@@ -67,8 +67,8 @@ def compare_outputs(
 
 
 def held_to(dtype: str, made_in: str | None) -> str:
-    """The dtype whose tolerance applies to floats of ``dtype``: the narrower of ``dtype`` and ``made_in``, if that is
-    given.
+    """The dtype whose tolerance applies to ``dtype``. For floats it is the narrower of ``dtype`` and ``made_in``, the
+    dtype of the numbers that they are computed from, if that is given.
     """
     if made_in is None or not is_float(dtype):
         return dtype

@@ -44,7 +44,9 @@ from .verification import Verification, written
 
 _AGGRESSIVE: Final = level_number("aggressive")
 _MOST_AGGRESSIVE: Final = 2.0
-"""The limit for the number of operators after that level, as a multiple of the number before."""
+"""The limit for the number of operators after that level, as a multiple of the number before: the level rewrites even
+if that does not pay.
+"""
 _MOST_CALLS: Final = 1000
 _MOST_BYTES: Final = 1 << 24
 """The limits for the calls and the bytes of constants of a model that is optimized again until nothing changes."""

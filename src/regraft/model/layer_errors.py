@@ -95,7 +95,8 @@ def layer_errors(
     allowed: float,
     deadline: Deadline,
 ) -> LayerErrors:
-    """The errors of the layers in ``work``, until the layers that must go back are single groups and no time is left.
+    """The errors of the layers in ``work``, measured until each layer that must go back is a group of one and there is
+    no time for the others.
 
     ``measure`` returns the error if only the given layers are in few bits. ``error`` is the error of all layers, and
     ``allowed`` the error to reach. Cost, in measurements: about twice the logarithm of the number of layers for each

@@ -70,8 +70,8 @@ def optimize(
     """Rewrite a model, and return it in the form in which it was given.
 
     Args:
-        model: a path (``.onnx``, ``.pt2``, ``.relax``), an `onnx.ModelProto`, an `ExportedProgram`, a `torch.nn.Module`
-            with example inputs, a module or a function.
+        model: a path (``.onnx``, ``.pt2``, ``.relax``, ``.xml``, or a folder of transformers), an `onnx.ModelProto`, an
+            `ExportedProgram`, a `torch.nn.Module` with example inputs, a module or a function.
         args: example inputs for a `torch.nn.Module`, as `from_torch` takes them.
         kwargs: the same, by name.
         output: the file to write the result to, in the format of its suffix; then the path is returned. Without it, the
@@ -87,7 +87,7 @@ def optimize(
             after each pass. This names a wrong rule, even if the model hides its effect.
         measure: run model and result in turns, and keep what is faster: the result, else the fastest state between its
             passes that gives the same values, else the original model.
-        engine: the engine for the measurement; by default ONNX Runtime, or PyTorch for its own models.
+        engine: the engine for the measurement; by default ONNX Runtime, or PyTorch and OpenVINO for their own models.
         threads: the number of threads for the measurement; by default all cores.
         clock: the clock for the measurement, ``"cpu"`` or ``"wall"``; by default processor time for one thread, else
             wall time.
@@ -99,10 +99,10 @@ def optimize(
             chooses the fastest of all on this machine, by measuring. A model in few bits is returned as an ONNX file or
             model; its metadata names the engine that runs it best.
         max_error: the error that a lower precision may cause, as a fraction of the largest magnitude of each output; by
-            default 0.02, and 0.05 for ``"int8"``. It is the largest error to expect of such inputs, estimated from
-            samples, or from up to 16 random inputs, as many as run in a thirtieth of ``budget``. Layers with too much
-            error stay in float32, the worst first. If nothing stays within the limit, the original model is returned
-            untouched, and the report has the nearest miss.
+            default 0.02, 0.05 for ``"int8"`` and ``"int8-weights"``, and 0.2 for ``"int4-weights"``. It is the largest
+            error to expect of such inputs, estimated from samples, or from up to 16 random inputs, as many as run in a
+            thirtieth of ``budget``. Layers with too much error stay in float32, the worst first. If nothing stays
+            within the limit, the original model is returned untouched, and the report has the nearest miss.
         min_cosine: the least cosine of the angle between an output and the original output; by default no limit.
         min_agreement: the least fraction of rows whose largest element stays the same one, for models that choose
             between classes or tokens; by default no limit.
@@ -129,9 +129,10 @@ def optimize(
             are made before the output is put in place, so if a report cannot be written, there is no output. They are
             also made if the verification fails, with the differences that it found.
         fix: numbers for symbolic sizes, by name; the result is a model of these sizes only.
-        dims: sizes of symbolic dims for the verification, by name.
-        seed: chooses the inputs of the verification.
-        ranges: the smallest and the largest value of inputs for the verification, by name: ``{"x": (0, 1)}``.
+        dims: sizes of symbolic dims for random inputs (of the verification, the measurement and the error of a
+            precision), by name.
+        seed: chooses the random inputs.
+        ranges: the smallest and the largest value of random inputs, by name: ``{"x": (0, 1)}``.
         inputs: samples that replace random inputs in the verification, the measurement and the error of a precision,
             given like ``calibrate``.
         tolerance: the relative difference that the verification allows, in place of the dtype's own.

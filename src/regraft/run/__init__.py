@@ -1,7 +1,7 @@
 """Running a module: `build` compiles it for a target, and the result runs on arrays.
 
-The package uses the language, the vocabulary, the analyses and the formats. Each engine is a module of its own,
-imported on first use. NumPy is the reference that the other engines are compared with.
+The package uses the language, the vocabulary, the analyses and the formats, but no scripts, patterns or passes. Each
+engine is a module of its own, imported on first use. NumPy is the reference; the other engines are compared with it.
 """
 
 from .custom_operators import custom_operators as custom_operators

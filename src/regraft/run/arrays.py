@@ -184,7 +184,7 @@ def _from_numbers(value: Any, dtype: str | None, place: str) -> np.ndarray:
 
 def _holds(natural: np.ndarray, dtype: str) -> bool:
     """True if Python numbers fit ``dtype``: bools only bool, ints a numeric dtype that holds them, floats a floating
-    one.
+    or complex one, complex numbers a complex one.
     """
     kind = natural.dtype.kind
     if dtype == "bool" or kind == "b":

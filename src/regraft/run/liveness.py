@@ -46,10 +46,11 @@ def last_reads(
     *,
     keep_outcome: bool,
 ) -> list[list[Var]]:
-    """The variables that are read last in each step, counted from 1; at 0 the variables that are never read.
+    """The variables that nothing reads after each step, counted from 1; at 0 those of ``owned`` that are never read.
 
-    Considered are the variables in ``owned`` and those that the steps bind, except ``kept``. The outcome counts as one
-    more step; its variables are left out if ``keep_outcome``. Cost: linear.
+    Considered are the variables in ``owned`` and those that the steps bind, except ``kept``. A variable that is never
+    read belongs to the step that binds it. The outcome counts as one more step; its variables are left out if
+    ``keep_outcome``. Cost: linear.
     """
     last: dict[Var, int] = dict.fromkeys(owned, 0)
     for step, statement in enumerate(statements, 1):

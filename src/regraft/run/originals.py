@@ -94,7 +94,7 @@ def onnx_original(
             }
             # ONNX Runtime can return arrays of more than 64 dimensions, which NumPy does not have.
             return [from_ort_value(one, one.element_type()) for one in session.run_with_ort_values(None, feeds)]
-        except Exception as error:  # ONNX Runtime's errors share no base but this
+        except Exception as error:  # ONNX Runtime's errors have no other common base
             raise ExecutionError(f"ONNX Runtime failed: {_reason(error)}") from error
 
     return run

@@ -218,7 +218,9 @@ class ModuleWriter:
         return fresh
 
     def shared_global(self, name: str, value: Any) -> str:
-        """The global for ``value``, called ``name`` or similar; the same one for every request with the same value."""
+        """The global for ``value``, called ``name`` or similar; the same one for every request with this name and
+        value.
+        """
         found = self._shared.get((name, id(value)))
         if found is None:
             found = self._shared[name, id(value)] = self.add_global(name, value)

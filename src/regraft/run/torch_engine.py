@@ -90,7 +90,8 @@ def compile_program(
 def dialect(device: torch.device | None, *, goes_out: bool = False) -> Dialect:
     """The dialect of programs for PyTorch, with constants and new tensors on ``device``.
 
-    ``goes_out`` selects the operators that PyTorch's own tools recognize, if they differ in the last digit.
+    ``goes_out`` selects the operators that PyTorch's own tools recognize, even if their results differ in the last
+    digit.
     """
     import torch
 

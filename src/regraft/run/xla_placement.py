@@ -121,7 +121,7 @@ class Placement:
         return jax.lax.with_sharding_constraint(x, self.sharding_of(spec))
 
     def put_weight(self, data: TensorData, sharding: Sharding) -> JaxArray:
-        """A weight in its place; each process reads from its file only the parts of its own devices."""
+        """A weight in its place. Of a weight in a file, each process reads only the parts of its own devices."""
         return self.put_parts(data.shape, sharding, lambda region: _carried(data.part(region)))
 
     def put_argument(self, value: Any, sharding: Sharding) -> JaxArray:

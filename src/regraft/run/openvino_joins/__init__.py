@@ -29,11 +29,12 @@ def keep_apart(graph: ir.Graph) -> None:
     """Change the nodes in ``graph`` that OpenVINO would fuse or compute wrongly, in place; values stay the same.
 
     - A reduction over the first or last of three axes reads a matrix if per-channel numbers follow, and always in a
-      graph with quantized values, because OpenVINO moves their scales behind it.
+      graph with quantized values, because OpenVINO moves their scales behind it. Axes of size 1 that are added before a
+      reduction are added after it.
     - A max pool before a non-monotonic activation is followed by a pool of single elements.
-    - A strided convolution of kernel size 1 reads padded elements that were picked before. One with windows in the
-      padding alone reads concatenated zeros. Windows of a pool that rounds up are cut off if they begin behind all
-      elements.
+    - A strided convolution of kernel size 1 reads padded elements that were picked before. A convolution with windows
+      in the padding alone reads zeros concatenated to its data. Windows of a pool that rounds up are cut off if they
+      begin behind all elements.
     - In a graph with transposes, reductions keep their axes, which are dropped after them, and a transpose of three
       axes that follows another one permutes four.
     - In a graph with attention, Mish that does not follow a convolution is written out in a form that OpenVINO does not

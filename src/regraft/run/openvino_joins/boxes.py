@@ -12,7 +12,7 @@ from .nodes import Nodes
 _LIMIT: Final = 3
 """The position of the operand for the allowed overlap; a missing operand means 0."""
 _LEAST: Final = np.float32(1e-30)
-"""A limit that OpenVINO accepts, smaller than any overlap of two boxes."""
+"""A limit that OpenVINO accepts, smaller than the overlap of any two boxes that overlap."""
 
 
 def limit_overlap(node: ir.Node) -> None:

@@ -1,4 +1,4 @@
-"""The bits of bools as other dtypes; JAX does not treat bools as numbers here."""
+"""The bits of bools as bytes, and of bytes as bools: JAX does not count bools among the numbers."""
 
 from __future__ import annotations
 
