@@ -187,7 +187,7 @@ class _Inlining:
         self._kept: set[SymVar] | None = set() if keeps_own else None
 
     def run(self, seq: SeqExpr, inside: tuple[str, ...]) -> Steps[SeqExpr]:
-        """``seq`` with its calls replaced; itself if there are none. ``inside`` are the functions around it."""
+        """``seq`` with its calls replaced; itself if there are none. ``inside`` names the functions around it."""
         blocks: list[BindingBlock] = []
         changed = False
         for block in seq.blocks:

@@ -43,8 +43,8 @@ class OpTypeError(RegraftError, TypeError, ValueError):
 
 
 class StructuralInequalityError(AssertionError, ValueError):
-    """Two programs differ that were asserted to be the same; Relax raises ValueError there."""
+    """Raised if two programs that are asserted to be the same differ; Relax raises ValueError there."""
 
 
 class MissingDependencyError(RegraftError, ImportError):
-    """An optional package is not installed; the message names the extra that brings it."""
+    """Raised if an optional package is not installed; the message names the extra that installs it."""

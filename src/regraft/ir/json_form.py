@@ -1,7 +1,8 @@
-"""Programs as JSON: `save_json` and `load_json`, as in Relax. Pickling uses the same form.
+"""Programs as JSON: `save_json` and `load_json`, as in Relax.
 
 The text is a table of nodes that refer to each other by number. So shared nodes stay shared, and all uses of a
-variable are the same object. Arrays are stored as base64. Reading never runs code. The form for people is in `script`.
+variable are the same object. A node has the same fields as in a pickle. Arrays are stored as base64. Reading never
+runs code. The form for people is in `script`.
 """
 
 from __future__ import annotations

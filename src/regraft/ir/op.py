@@ -372,7 +372,7 @@ class Op(OpAttributes, Expr):
         return self.call_of(operands, attrs, ty_args)
 
     def call_of(self, operands: tuple[object, ...], attrs: Attrs, ty_args: Any = ()) -> Call:
-        """A call with all attributes, as `complete_attrs` gives them; numbers become constants as in any call."""
+        """A call with the attributes that `complete_attrs` returns; numbers become constants as in `__call__`."""
         for operand in operands:
             if not isinstance(operand, Expr):
                 operands = self._coerce(operands)

@@ -552,7 +552,7 @@ def common_supertype(left: Type, right: Type) -> Type:
 
 
 def bind_type(pattern: Type, actual: Type, sizes: dict[SymVar, Dim]) -> bool | None:
-    """Match a parameter's type against an argument's, and enter the parameter's size variables into ``sizes``.
+    """Match a parameter's type against an argument's; ``sizes`` gets the values of the parameter's size variables.
 
     True: it fits. False: it cannot fit. None: it may fit, which has to be checked at run time.
     """

@@ -364,7 +364,7 @@ class ProgramNamespace:
     def _total(
         self, function: Callable[..., Expr], x: ProgramArray, axis: Any = None, dtype: Any = None, **options: Any
     ) -> ProgramArray:
-        """A sum or product over axes, in ``dtype``; by default in that of ``x``, with integers widened to 64 bits."""
+        """A sum or product over axes, in ``dtype``; by default in that of ``x``, but 64 bits for integers and bool."""
         return self.one(function, self.astype(x, dtype or _summed(x.dtype)), axis, **options)
 
     def _verdict(

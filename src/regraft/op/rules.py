@@ -88,7 +88,7 @@ def tensor_of_shape(shape: ShapeType, dtype: str | None) -> TensorType:
 
 
 def shaped(dims: Iterable[Dim | None], dtype: str | None) -> TensorType:
-    """A tensor of these sizes; only its rank is known where one of them is not."""
+    """The type of a tensor with the sizes ``dims``; if one of them is None, only the rank is known."""
     sizes = tuple(dims)
     known = [size for size in sizes if size is not None]
     return TensorType(known if len(known) == len(sizes) else None, dtype, len(sizes))

@@ -332,7 +332,7 @@ _VARIABLE_RANK, _INTEGER_RANK, _SUM_RANK = 0, 1, 2
 def _as_dim(value: object) -> Dim | None:
     if type(value) is int or isinstance(value, SymExpr):
         return value
-    # By NumPy's convention, an array type that sets `__array_ufunc__` to None handles operators itself: it is no size.
+    # By NumPy's convention, an array type with `__array_ufunc__ = None` handles operators itself, so it is not a size.
     if hasattr(value, "__index__") and getattr(value, "__array_ufunc__", value) is not None:
         return operator.index(cast(int, value))
     return None

@@ -281,10 +281,9 @@ def attention_var_len(
     """The `attention` within each of several sequences that are packed one after another on the sequence axis.
 
     Operands: ``queries``, ``keys`` and ``values`` as for `attention`, with a batch of 1. ``seqstart_q`` and
-    ``seqstart_k``
-    (integers, one dimension) hold the start of each sequence, followed by the end of the last one. Sequence i of
-    the queries sees sequence i of the keys. ``max_seqlen_q`` and ``max_seqlen_k`` (integer scalars) are the
-    greatest lengths, for engines that need them. Starts and lengths of keys are by default those of the queries.
+    ``seqstart_k`` (integers, one dimension) hold the start of each sequence, followed by the end of the last one.
+    Sequence i of the queries sees sequence i of the keys. ``max_seqlen_q`` and ``max_seqlen_k`` (integer scalars) are
+    the greatest lengths, for engines that need them. Starts and lengths of keys are by default those of the queries.
     Attributes as for `attention`, within each sequence.
     Result: (1, queries, heads, value size); queries after the last sequence give zeros.
     Raises `OpTypeError` for dtypes or shapes that do not agree.
