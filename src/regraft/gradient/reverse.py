@@ -105,7 +105,7 @@ class ReversePass:
     # --- what the transform asks for
 
     def run(self, target: Expr, path: Path) -> None:
-        """Propagate the adjoint of ``target`` (or its field ``path``), a scalar, back to the parameters; it is one."""
+        """Propagate the adjoint of a scalar ``target`` (or its field ``path``), which is 1, back to the parameters."""
         if not (isinstance(target, Var) and target in self._active):
             return
         ty = target.ty

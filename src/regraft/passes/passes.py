@@ -282,7 +282,7 @@ class _EachBlock(ExprMutator):
 
 @final
 class UntilStable(Sequential):
-    """Passes one after another, repeated until a whole round leaves the program unchanged.
+    """Passes one after another, repeated until all of them in a row leave the program unchanged.
 
     Running the same passes again does not change the result. Cost: in addition, one more run of the passes up to the
     last one that changed something. After ``MOST_ROUNDS`` rounds the program is returned as it is.

@@ -20,7 +20,7 @@ Build: TypeAlias = Callable[[Mapping[str, Expr]], Sequence[Expr] | None]
 """One side of a rule as a function of operands by name; None if it declines them."""
 
 _SIZES: Final = ((2, 3, 4, 5, 6, 7), (3,) * 6)
-"""The last sizes of the shapes to try: all different, and all equal, as products of two operands need."""
+"""The trailing sizes of the shapes to try: all different, and all equal, as products of two operands need."""
 _RANKS: Final = (1, 2, 3)
 
 

@@ -141,7 +141,7 @@ class _CachedFunction:
         return row_maps(key, value, shape_of(query)[2], joined, places.of_rows)
 
     def _as_in_cache(self, operand: Expr, order: Sequence[int]) -> Expr:
-        """``operand`` of an attention, transposed from ``order`` to (batch, heads, sequence, size)."""
+        """``operand`` of an attention, transposed by ``order`` to (batch, heads, sequence, size)."""
         batch, *others = shape_of(operand)
         groups = [axis_of(batch, divisible=True), *map(axis_of, others)]
         view = View(operand, groups)

@@ -207,7 +207,7 @@ def bias_of(
     `NoAttention` if ``masks`` are not masks.
     """
     bias, causal = None, None
-    doubts: list[str] = []  # for each mask that hides by infinity: why it may hide all keys, or "" if it cannot
+    doubts: list[str] = []  # why each mask that hides keys for good may hide all; "" if it leaves some
     alone = sum(mask.term is not None for mask in masks) == 1
     for at, mask in enumerate(masks):
         if mask.term is None:
