@@ -66,7 +66,9 @@ def shard(
 def laid(
     module: IRModule, name: str, mesh_text: str | None, rules: Sequence[str] | None
 ) -> tuple[IRModule, dict[str, Any], ShardingPlan]:
-    """The module to build, the options of ``build``, and the plan of the weights. Both are empty without a mesh."""
+    """The module to build, the options of ``build``, and the plan of the weights. Without a mesh, the options and the
+    plan are empty.
+    """
     from ..passes import DataParallel, FullySharded, Megatron, ShardingPlan, SplitProjections
     from ..run import BuildError, Mesh
     from ..run.mesh import parse_spec

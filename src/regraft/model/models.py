@@ -315,8 +315,8 @@ def as_it_is(model: Model) -> Any:
 def write_as_it_is(model: Model, path: Path) -> None:
     """Write the original model; a file that has the format of ``path`` is copied unchanged.
 
-    Weights in files of their own go beside ``path``. A model in another format, or in memory, or with fixed sizes, is
-    written as it was read.
+    Weights in files of their own go beside ``path``. A model in another format, or in memory, or with fixed sizes, or
+    a ``.relax`` file with weights beside it, is written as it was read.
     """
     own = model.path
     # The text of a program names its file of weights, so a copy under another name must be written again.

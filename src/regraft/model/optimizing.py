@@ -87,10 +87,11 @@ def optimize(
             after each pass. This names a wrong rule, even if the model hides its effect.
         measure: run model and result in turns, and keep what is faster: the result, else the fastest state between its
             passes that gives the same values, else the original model.
-        engine: the engine for the measurement; by default ONNX Runtime, or PyTorch and OpenVINO for their own models.
-        threads: the number of threads for the measurement; by default all cores.
-        clock: the clock for the measurement, ``"cpu"`` or ``"wall"``; by default processor time for one thread, else
-            wall time.
+        engine: the engine to measure on, and to choose a precision for; by default ONNX Runtime, or PyTorch and
+            OpenVINO for their own models, and all engines that run the model for a precision.
+        threads: the number of threads for measuring; by default all cores.
+        clock: the clock for measuring, ``"cpu"`` or ``"wall"``; by default processor time for one thread, else wall
+            time.
         budget: the seconds of wall time for the measurement and the choice of a precision, however busy the machine is.
             After them nothing is tried and no run begins. Reading, samples and the final check take extra time, and so
             does a trial that is under way.
@@ -135,7 +136,8 @@ def optimize(
         ranges: the smallest and the largest value of random inputs, by name: ``{"x": (0, 1)}``.
         inputs: samples that replace random inputs in the verification, the measurement and the error of a precision,
             given like ``calibrate``.
-        tolerance: the relative difference that the verification allows, in place of the dtype's own.
+        tolerance: the relative difference that the verification and ``measure`` allow, in place of the dtype's own;
+            ``measure`` allows no more than ``max_error``, if that is given and is the largest difference.
         dynamic_shapes: for a `torch.nn.Module`, as `torch.export` takes it.
         function: the function to work on, in a file or module with several.
         pure: domains of an ONNX model, or operators (``"domain::Name"``), that are not declared and have no effects, so

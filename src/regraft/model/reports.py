@@ -20,8 +20,8 @@ def checked_reports(
 ) -> list[ReportTo]:
     """The receivers of the report as a list, after checking that files can be written.
 
-    Raises `UsageError` and `OutputError` if a report or the output cannot be written, if two have the same path, or if
-    one would overwrite an input.
+    Raises `UsageError` and `OutputError` if a report or the output cannot be written, if two have the same path, if one
+    would overwrite an input, and for ``safetensors`` with an output that is no ``.relax`` file.
     """
     if safetensors and output is not None and output.suffix != ".relax":
         raise UsageError(f"weights go to safetensors beside a .relax file; {output.name} holds its own")

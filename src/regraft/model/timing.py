@@ -159,9 +159,9 @@ def time_in_turns(
 
     Rounds go on for ``budget`` seconds of wall time, and no round begins that would end later; there are at most 60, or
     ``rounds`` if given. Before them each way runs once or twice; a run takes longer if its memory was not used for a
-    while. There is always one round, and three of short ways, which take some hundredths of a second. Only if one run
-    takes more than two seconds, and there is no time for a round, the first runs are the result. All of it takes at
-    most ``budget`` and two runs of each way.
+    while. There is at least one round, and at least three of short ways, which take some hundredths of a second. Only
+    if one run takes more than two seconds, and there is no time for a round, the first runs are the result. All of it
+    takes at most ``budget`` and two runs of each way.
 
     A single turn may have met other work on the machine. So if the second way comes out more than ``to_beat`` times as
     fast as the first in fewer than five turns, further turns follow up to five, for five more seconds at most.

@@ -107,7 +107,7 @@ def _what_fits(axes: tuple[str, ...], size: int, ways: int) -> str:
 
 
 def _entries(argument: str, spec: Any, tensor: ShardedTensor) -> CutAxes:
-    """Each entry as a tuple of names. A string or None by itself is not a spec."""
+    """Each entry as a tuple of names. Raises `BuildError` for other specs, such as a string or None by itself."""
     if isinstance(spec, tuple | list):
         entries: list[tuple[str, ...]] = []
         for entry in cast("Iterable[Any]", spec):

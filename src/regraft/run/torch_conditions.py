@@ -79,7 +79,9 @@ class _Loop:
 
     @staticmethod
     def of(outer: GraphModule, node: Node) -> _Loop | None:
-        """The loop of ``node``; None if its condition is a separate graph already."""
+        """The loop of ``node``; None if its condition is a separate graph already, or if its body reads the truth
+        value.
+        """
         condition, body = (
             cast(GraphModule, outer.get_submodule(str(graph.target)))
             for graph in cast("tuple[Node, Node]", node.args[:2])

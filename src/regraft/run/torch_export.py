@@ -74,8 +74,8 @@ _PRIMES: Final = (
 def export_torch(module: RegraftModule, examples: ExampleCall | None = None) -> ExportedProgram:
     """The program that `torch.export` returns. Symbolic sizes are dynamic, with the limits of the source model.
 
-    ``examples`` is the example call of the source model, which becomes that of the result. PyTorch traces the program
-    for other sizes, which may be larger.
+    ``examples`` is the example call of the source model, which becomes that of the result if it has the structure of
+    its arguments. PyTorch traces the program for other sizes, which may be larger.
 
     A program with symbolic sizes is run at two more choices of them. Raises `ConvertError` if PyTorch rejects the
     program, or fixes a size. Cost: tracing, and a few runs of both programs if there are symbolic sizes.

@@ -104,7 +104,7 @@ def _check_calls_end(module: IRModule) -> None:
 
 
 def _check_sizes_are_known(module: IRModule) -> None:
-    """Raise `BuildError` for a call whose result's size depends on its operands' values."""
+    """Raise `BuildError` for a call whose result's size depends on values of operands that are not constants."""
     for name, function in module.items():
         for expr in walk(function):
             for binding in _bindings(expr):

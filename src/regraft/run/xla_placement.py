@@ -86,7 +86,7 @@ class Placement:
     def annotation(self, where: str, call: Call, meshes: Mapping[str, Sequence[DeviceMesh]]) -> CutAxes:
         """The spec in a call of ``annotate_sharding``, for this program's mesh.
 
-        Raises `BuildError`, which starts with ``where``, for another mesh, and for sizes that do not divide.
+        Raises `BuildError`, which names ``where``, for another mesh, and for sizes that do not divide.
         """
         assert self.mesh is not None
         device_mesh: Any = call.attrs.device_mesh

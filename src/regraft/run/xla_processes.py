@@ -46,7 +46,7 @@ def connect(
             finds them in the cluster's environment (Slurm, Kubernetes, TPU pods).
         processes: the number of processes.
         process: the number of this process.
-        heartbeat_seconds: the time after which a machine that does not answer counts as gone.
+        heartbeat_seconds: the seconds after which a machine that does not answer counts as gone.
 
     From then on the end of one process ends all. If one dies, or stops with an error, the others print that on standard
     error and exit with code 75: at once, or after ``heartbeat_seconds`` if a whole machine is gone. The process that
@@ -69,7 +69,7 @@ def connect(
 
 
 def _watch(heartbeat_seconds: int) -> ProcessWatch:
-    """Connect to the other processes, which find process 0 where JAX does."""
+    """Connect to the other processes, which find process 0 where JAX does; warn if process 0 cannot be reached."""
     state = _state()
     watch = ProcessWatch(state.process_id, state.num_processes, heartbeat_seconds)
     if state.process_id == 0:

@@ -292,8 +292,8 @@ class XlaFunction:
 
     @contextmanager
     def _located(self) -> Generator[None]:
-        """Convert errors of JAX and of everything that runs inside into ours, with the place in the program and a
-        remedy.
+        """Convert errors of JAX, and of everything that runs inside, into ours with the place in the program. A
+        `TypeCheckError` stays as it is.
         """
         try:
             yield

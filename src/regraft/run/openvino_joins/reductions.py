@@ -86,7 +86,7 @@ def outer_axis(node: ir.Node) -> int | None:
 
 def meets_channels(value: ir.Value) -> bool:
     """True if an elementwise node after ``value`` has a constant of several numbers, and no other node reads in
-    between.
+    between. Also true if the first `MOST_AFTER` nodes do not decide it.
     """
     for _ in range(MOST_AFTER):
         uses = tuple(value.uses())
