@@ -25,7 +25,7 @@ _MOST_ELEMENTS: Final = 4096
 MOST_KNOWN: Final = 64
 """The most elements of tensors that are folded even if the result takes more bytes, if it is the same on every engine.
 
-The call itself takes as many bytes.
+So few elements take no more bytes than the call itself.
 """
 _NOTHING: Final[Mapping[Var, Constant]] = {}
 

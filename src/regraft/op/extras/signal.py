@@ -88,7 +88,10 @@ def _dft(xp: Any, attrs: Any, x: Any) -> Any:
 
 
 def _dft_operations(call: Call) -> Dim | None:
-    """``5 * n * log2(n)`` operations for n samples, and half of that for a real signal."""
+    """``5 * n * ceil(log2(n))`` operations for n samples, half of that with ``onesided``.
+
+    One per element of the result if n is symbolic, and None if the sizes are unknown.
+    """
     x, attrs = tensor_operand(call, 0), call.attrs
     if x.shape is None:
         return None
