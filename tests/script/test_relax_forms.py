@@ -187,3 +187,48 @@ def test_a_tuple_is_no_tensor_for_those_who_call_the_function() -> None:
     """
     with pytest.raises(ParseError, match="'pair' promises to return"):
         rx.parse(_PAIR.format(promised="R.Tensor", caller=caller))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "lambda n, c, h, w: (n, c // 4, h, w, c % 4)",
+        "T.index_map(lambda n, c, h, w: (n, c // 4, h, w, c % 4))",
+    ],
+)
+def test_a_text_may_give_a_layout_as_a_function_of_indices(written: str) -> None:
+    read = rx.parse(
+        f"""
+@R.function
+def main(x: R.Tensor((2, 8, 3, 5), "float32")):
+    with R.dataflow():
+        y = R.layout_transform(x, index_map={written}, pad_value=None)
+        R.output(y)
+    return y
+"""
+    )
+
+    @R.function
+    def main(x: R.Tensor((2, 8, 3, 5), "float32")):
+        with R.dataflow():
+            y = R.layout_transform(x, index_map=lambda n, c, h, w: (n, c // 4, h, w, c % 4))
+            R.output(y)
+        return y
+
+    rx.assert_structural_equal(read, main)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("R.layout_transform(x, lambda n: n)", "gives n; expected each index"),
+        ("R.layout_transform(x, lambda *n: n)", "a lambda in a text takes plain names"),
+        ("R.layout_transform(x, lambda n: (m,))", "the name 'm' is not defined"),
+        ("R.layout_transform(x, lambda n: (n,)) + R.add(x, n)", "'n' is not visible here: it is a name of a lambda"),
+        ("(lambda f: f(f))(lambda f: f(f))", "is no function"),
+        ("R.add(x, lambda n: n)", r"a lambda \(lambda n: n\) is not an expression"),
+    ],
+)
+def test_a_function_of_indices_is_data(call: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        rx.parse(f'@R.function\ndef main(x: R.Tensor((4,), "float32")):\n    y = {call}\n    return y\n')

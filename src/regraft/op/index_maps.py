@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature, signature
-from typing import Any, final
+from typing import Any, cast, final
 
 from ..ir.dims import FloorDiv, FloorMod, SymVar, ceildiv, floormod
 from ..ir.errors import OpTypeError
@@ -79,7 +79,10 @@ def transform_by_function(x: Expr, index_map: IndexFunction, pad_value: float | 
     indices = [SymVar(name) for name in signature(index_map).parameters]
     if len(indices) != len(ty.shape):
         raise _refuse(index_map, f"takes {len(indices)} indices, but x has {len(ty.shape)} axes")
-    parts = [part.value if isinstance(part, PrimValue) else part for part in index_map(*indices)]
+    made: Any = index_map(*indices)
+    if not isinstance(made, list | tuple):
+        raise _refuse(index_map, f"gives {made}")
+    parts = [part.value if isinstance(part, PrimValue) else part for part in cast("Sequence[Any]", made)]
     blocks: dict[SymVar, int] = {}
     places: list[tuple[SymVar, int]] = []
     for part in parts:

@@ -12,6 +12,7 @@ import ast
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from inspect import Parameter, Signature
 from typing import Any, Final, TypeVar, cast, final
 
 from ..ir.dims import SymExpr, SymVar, both, either, negation, select
@@ -57,6 +58,38 @@ def _plain(value: Any, *, numbers: bool = True) -> Any:
         items = [_plain(item, numbers=numbers) for item in cast("Sequence[Any]", value)]
         return items if isinstance(value, list) else tuple(items)
     return value
+
+
+@final
+class TextFunction:
+    """A lambda of a text, such as a layout's ``lambda n, c: (c, n)``: its names, and the form that they fill.
+
+    What calls it is an operator that takes a function of indices; a text itself calls none.
+    """
+
+    __slots__ = ("__signature__", "_evaluator", "_node")
+
+    def __init__(self, evaluator: ScriptEvaluator, node: ast.Lambda) -> None:
+        names = node.args
+        if names.vararg or names.kwonlyargs or names.kwarg or names.defaults:
+            raise evaluator.source.error(node, "a lambda in a text takes plain names, such as lambda i, j: (j, i)")
+        plain = [Parameter(name.arg, Parameter.POSITIONAL_OR_KEYWORD) for name in (*names.posonlyargs, *names.args)]
+        self.__signature__ = Signature(plain)
+        self._evaluator = evaluator
+        self._node = node
+
+    def __call__(self, *values: Any) -> Any:
+        """The value of the form where each name stands for one of ``values``."""
+        environment = self._evaluator.environment
+        environment.open()
+        for name, value in zip(self.__signature__.parameters, values, strict=True):
+            environment.bind(name, value)
+        found = self._evaluator.evaluate(self._node.body)
+        environment.close("it is a name of a lambda")
+        return found
+
+    def __repr__(self) -> str:
+        return f"a lambda ({ast.unparse(self._node)})"
 
 
 @final
@@ -264,7 +297,7 @@ class ScriptEvaluator:
             return self._call_operator(node, callee, args, keywords)
         elif isinstance(callee, Expr):
             return self._call_value(node, callee, args, keywords)
-        elif not callable(callee):
+        elif not callable(callee) or isinstance(callee, TextFunction):
             raise self.source.error(node.func, f"{ast.unparse(node.func)} is no function")
         elif keywords:
             keywords = self.guarded(node, self._plain_attributes, node.func, keywords)
@@ -304,6 +337,9 @@ class ScriptEvaluator:
 
     # --- Python's part
 
+    def _lambda(self, node: ast.Lambda) -> Any:
+        return TextFunction(self, node) if self.python is None else self._foreign(node)
+
     def _foreign(self, node: ast.expr) -> Any:
         if self.python is None:
             what = _NAMES_OF_FORMS.get(type(node), type(node).__name__)
@@ -331,6 +367,7 @@ _FORMS: Final[Mapping[type[ast.expr], Callable[[ScriptEvaluator, Any], Any]]] = 
     ast.Compare: ScriptEvaluator._compare,  # pyright: ignore[reportPrivateUsage]
     ast.BoolOp: ScriptEvaluator._joined,  # pyright: ignore[reportPrivateUsage]
     ast.IfExp: ScriptEvaluator._chosen,  # pyright: ignore[reportPrivateUsage]
+    ast.Lambda: ScriptEvaluator._lambda,  # pyright: ignore[reportPrivateUsage]
     ast.Call: lambda self, node: self.call(node, self.evaluate(node.func)),
 }
 
@@ -339,7 +376,6 @@ _NAMES_OF_FORMS: Final[Mapping[type[ast.expr], str]] = {
     ast.SetComp: "a comprehension",
     ast.DictComp: "a comprehension",
     ast.GeneratorExp: "a comprehension",
-    ast.Lambda: "a lambda",
     ast.JoinedStr: "an f-string",
     ast.NamedExpr: "an assignment inside an expression",
     ast.IfExp: "a conditional expression",

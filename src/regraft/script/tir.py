@@ -179,6 +179,7 @@ Div = truncdiv = indexdiv = floordiv
 Mod = truncmod = indexmod = floormod
 all = And
 any = Or
+index_map = IndexMap.from_func
 bool = ScalarConstructor("bool")
 boolean = bool
 int8 = ScalarConstructor("int8")
@@ -195,5 +196,5 @@ float32 = ScalarConstructor("float32")
 float64 = ScalarConstructor("float64")
 
 _scalars_and_kinds = [name for name, value in globals().items() if isinstance(value, ScalarConstructor | _Asked)]
-__all__ = ["IndexMap", "const"]
+__all__ = ["IndexMap", "const", "index_map"]
 __all__ += sorted([name for name in _scalars_and_kinds if name[0] != "_"])  # pyright: ignore[reportUnsupportedDunderAll]
