@@ -121,6 +121,11 @@ def test_a_power_of_base_zero_has_a_finite_gradient_as_in_pytorch() -> None:
     check_gradient(R.power, base, exponent, reference=torch.pow, differences=False)
 
 
+def test_an_angle_of_the_origin_has_no_slope_as_in_pytorch() -> None:
+    height, width = np.array([0.0, 0.0, 2.0]), np.array([0.0, -1.5, 0.0])
+    check_gradient(R.atan2, height, width, reference=torch.atan2, differences=False)
+
+
 def test_a_power_of_a_negative_base_has_a_finite_gradient_to_the_base() -> None:
     base, exponent = np.array([-1.5, -2.0]), np.array([3.0, 2.0])
     found = gradients(loss_module(R.power, [base, exponent]), [base, exponent])[0]

@@ -123,7 +123,8 @@ def _exponent_share(call: Call, output: Expr, adjoint: Expr) -> Expr:
 
 def _atan2_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
     height, width = call.args
-    scaled = adjoint / (height * height + width * width)
+    squares = height * height + width * width
+    scaled = adjoint / where(equal(squares, 0.0), 1.0, squares)  # at the origin there is no slope
     return [collapse_to(scaled * width, height), -collapse_to(scaled * height, width)]
 
 
