@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+import re
 import textwrap
 
 import numpy as np
@@ -269,6 +270,43 @@ def test_pieces_of_programs_go_through_json() -> None:
         rx.load_json("{}")
     with pytest.raises(ValueError, match="damaged"):
         rx.load_json('{"format": "regraft program 1", "root": {"node": 3}, "nodes": []}')
+
+
+_HELD = {
+    "a field of another kind": (r'"op": \{"node": \d+\}', '"op": 5', "the op of a Call is 5"),
+    "a node that comes later": (r'"body": \{"node": \d+\}', '"body": {"node": 9999}', "no node 9999 before"),
+    "a node counted from the end": (r'"body": \{"node": \d+\}', '"body": {"node": -1}', "no node -1 before"),
+    "a value of two forms": (r'"body": \{"node": (\d+)\}', r'"body": {"node": \1, "list": []}', "a value has one form"),
+    "a rank of another shape": (r'"ndim": \d', '"ndim": 7', "has ndim"),
+    "a dtype that there is not": (r'"dtype": "float32", "ndim"', '"dtype": "float33", "ndim"', "float33"),
+    "an attribute without a name": (r'"items": \[\["\w+"', '"items": [[5', "5 is no name"),
+    "bytes of another form": (r'"bytes": "', '"bytes": "?', "base64"),
+    "a number of another form": (r'"float": "', '"float": "x', "hexadecimal"),
+    "a size of fractions": (
+        r'"dtype": "int64", "least": 0',
+        '"dtype": "float32", "least": 0',
+        "size n is of float",
+    ),
+}
+
+
+@pytest.mark.parametrize("part", _HELD)
+def test_damaged_json_is_refused(part: str) -> None:
+    text = rx.save_json(rx.parse(
+        """
+@R.function
+def main(x: R.Tensor(("n", 3), "float32")):
+    y = R.add(x, R.const([1.5, 2.0, 3.0]))
+    z = R.clip(y, 0.5, 4)
+    w = R.sum(z, axis=1)
+    return w
+"""
+    ))  # fmt: skip
+    found, instead, message = _HELD[part]
+    damaged, count = re.subn(found, instead, text)
+    assert count
+    with pytest.raises(rx.IRError, match=f"the JSON of this program is damaged: .*{message}"):
+        rx.load_json(damaged)
 
 
 def test_a_tensors_shape_reads_as_an_expression() -> None:

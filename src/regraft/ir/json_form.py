@@ -10,12 +10,14 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final, cast, get_args, get_type_hints
 
 import numpy as np
 
 from .dims import Operation, SymExpr, SymVar, add_all, conditions, dim_product, symbolic
-from .dtypes import numpy_dtype
+from .dtypes import as_dtype, as_optional_dtype, is_integer, numpy_dtype
 from .errors import IRError
 from .expr import (
     Constant,
@@ -46,7 +48,7 @@ _NODES: Final[dict[str, type[Node]]] = {
     for kind in (
         *(BindingBlock, Call, Constant, DataTypeImm, DataflowBlock, DataflowVar, DummyGlobalInfo, ExternFunc),
         *(FuncType, Function, GlobalVar, If, MatchCast, ObjectType, PrimType, PrimValue, SeqExpr, ShapeExpr),
-        *(ShapeType, StringImm, StringType, TensorType, Tuple, TupleGetItem, TupleType, VDevice, Var, VarBinding),
+        *(ShapeType, StringImm, StringType, TensorType, Tuple, TupleGetItem, TupleType, Var, VarBinding),
     )
 }
 _OPERATIONS: Final[dict[str, type[Operation]]] = {
@@ -78,8 +80,42 @@ def load_json(json_str: str) -> Any:
     try:
         reader = _JsonReader(cast("dict[str, Any]", content)["nodes"])
         return reader.value(content["root"])
-    except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise IRError(f"the JSON of this program is damaged: {error!r}") from None
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        told = str(error) if isinstance(error, IRError) else repr(error)
+        raise IRError(f"the JSON of this program is damaged: {told}") from None
+
+
+_OF_SCALARS: Final[dict[type[Node], Mapping[str, Any]]] = {
+    PrimType: {"dtype": str, "value": int | float | SymExpr | None},
+    PrimValue: {"ty": PrimType, "value": int | float | SymExpr},
+}
+
+
+@cache
+def _fields_of(kind: type[Node]) -> Mapping[str, Any]:
+    """What each field of a kind of node may hold."""
+    return _OF_SCALARS.get(kind) or get_type_hints(kind)
+
+
+def _fits(value: Any, held: Any) -> bool:
+    """True if a field that holds ``held`` may have ``value``: a class, a union of some, or a tuple of some."""
+    if isinstance(held, type):
+        return isinstance(value, held) and (held is not int or not isinstance(value, bool))
+    if isinstance(held, UnionType):
+        return any(_fits(value, one) for one in get_args(held))
+    parts = get_args(held)
+    if not isinstance(value, tuple):
+        return False
+    items = cast("tuple[Any, ...]", value)
+    if parts[-1] is Ellipsis:
+        return all(_fits(item, parts[0]) for item in items)
+    return len(items) == len(parts) and all(map(_fits, items, parts))
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise IRError(f"{value!r} is no name")
+    return value
 
 
 class _JsonWriter:
@@ -114,7 +150,7 @@ class _JsonWriter:
                 return {"kind": "IRModule", "functions": functions, "attrs": self.value(value.attrs)}
             case Op():
                 return {"kind": "Op", "name": value.name}
-            case Node() if type(value).__name__ in _NODES:
+            case Node() if type(value).__name__ in _NODES or isinstance(value, VDevice):
                 fields = {slot: self.value(getattr(value, slot)) for slot in slots_of(type(value))}
                 return {"kind": type(value).__name__, "fields": fields}
             case SymVar():
@@ -149,9 +185,14 @@ class _JsonReader:
     def value(self, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        [(form, content)] = cast("dict[str, Any]", value).items()
+        pairs = list(cast("dict[str, Any]", value).items())
+        if len(pairs) != 1:
+            raise IRError(f"a value has one form, and not {[form for form, _ in pairs]}")
+        [(form, content)] = pairs
         match form:
             case "node":
+                if type(content) is not int or not 0 <= content < len(self._made):
+                    raise IRError(f"there is no node {content!r} before the one that names it")
                 return self._made[content]
             case "float":
                 return float.fromhex(content)
@@ -160,7 +201,7 @@ class _JsonReader:
             case "list":
                 return tuple([self.value(item) for item in content])
             case _:
-                raise IRError(f"the JSON of this program is damaged: {form!r} is no form of a value")
+                raise IRError(f"{form!r} is no form of a value")
 
     def _node(self, entry: Any) -> Any:
         kind = entry["kind"]
@@ -171,13 +212,15 @@ class _JsonReader:
             case "Op":
                 return Op.get(entry["name"])
             case "SymVar":
-                return SymVar(entry["name"], entry["dtype"], least=entry["least"])
+                return self._size(entry)
             case "sum":
                 return add_all(dim_product([c, *map(self.value, atoms)]) for c, atoms in entry["terms"])
             case "TensorData":
                 return self._tensor(entry)
+            case "VDevice":
+                return self._device(entry["fields"])
             case "Attrs":
-                return Attrs({key: self.value(item) for key, item in entry["items"]})
+                return Attrs({_name(key): self.value(item) for key, item in entry["items"]})
             case _:
                 if kind in _OPERATIONS:
                     return _OPERATIONS[kind].build(*[self.value(operand) for operand in entry["operands"]])
@@ -185,14 +228,30 @@ class _JsonReader:
 
     def _plain(self, kind: type[Node], fields: dict[str, Any]) -> Node:
         """A node with its stored fields, types included: nothing is inferred again."""
-        node = kind.__new__(kind)
+        node, held = kind.__new__(kind), _fields_of(kind)
         for slot in slots_of(kind):
             value: Any = None if slot == "vdevice" and slot not in fields else self.value(fields[slot])
             if slot in ("shape", "values") and value is not None:
                 sizes = [as_dim(size) for size in value]
                 value = Shape(sizes) if slot == "shape" else tuple(sizes)
+            elif slot == "dtype":
+                value = as_optional_dtype(value)
+            if slot in held and not _fits(value, held[slot]):
+                raise IRError(f"the {slot} of a {kind.__name__} is {value!r}")
             init_field(node, slot, value)
+        if isinstance(node, TensorType) and node.shape is not None and len(node.shape) != node.ndim:
+            raise IRError(f"a tensor of shape {node.shape} has ndim {len(node.shape)}, not {node.ndim}")
         return node
+
+    def _device(self, fields: dict[str, Any]) -> VDevice:
+        target, options, number = fields["target"], self.value(fields["options"]), fields["vdevice_id"]
+        return VDevice({"kind": target, **dict(options)} if options else target, number, fields["memory_scope"])
+
+    def _size(self, entry: Any) -> SymVar:
+        name, dtype, least = _name(entry["name"]), as_dtype(entry["dtype"]), entry["least"]
+        if type(least) not in (int, NoneType) or not is_integer(dtype):
+            raise IRError(f"the size {name} is of {dtype} and at least {least!r}")
+        return SymVar(name, dtype, least=least)
 
     def _tensor(self, entry: Any) -> TensorData:
         element = numpy_dtype(entry["dtype"])
