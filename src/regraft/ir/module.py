@@ -21,7 +21,17 @@ GLOBAL_INFOS: Final = "global_infos"
 OUTSIDE: Final = "outside_functions"
 """The module attribute that lists its external functions: the name in the module, the symbol and the type of each."""
 
+_OWN: Final = {OUTSIDE: (str, str, Type), GLOBAL_INFOS: (str, tuple)}
+"""The attributes of a module that are rows, and what stands in each row."""
+
 _Entry: TypeAlias = Function | ExternFunc
+
+
+def _is_row(row: Any, kinds: tuple[type, ...]) -> bool:
+    if not isinstance(row, tuple):
+        return False
+    parts = cast("tuple[Any, ...]", row)
+    return len(parts) == len(kinds) and all(map(isinstance, parts, kinds))
 
 
 @final
@@ -70,6 +80,10 @@ class IRModule(Folded, Node):
             }
         init_field(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
         init_field(self, "_by_name", by_name)
+        for name, kinds in _OWN.items():
+            rows = attrs.get(name, ()) if attrs else ()
+            if not isinstance(rows, tuple) or not all(_is_row(row, kinds) for row in cast("tuple[Any, ...]", rows)):
+                raise IRError(f"a module keeps the attribute {name!r} for itself; it cannot be {rows!r}")
 
     def _put(self, functions: Mapping[GlobalVar, Function]) -> None:
         """Replace the module's table by ``functions``, in place."""

@@ -86,7 +86,7 @@ def _elements(shape: tuple[int, ...]) -> int:
 
 def describe_model(model: Model) -> Description:
     """The description of a model before it is run. Cost: linear; weights are not read."""
-    from ..formats.onnx.write.writer import METADATA
+    from ..formats.onnx.write.model_facts import metadata_of
 
     function = model.function
     tensors = {id(node.data): node.data for node in walk(function) if isinstance(node, Constant) and node.data.size > 1}
@@ -107,7 +107,7 @@ def describe_model(model: Model) -> Description:
         cost.operations if isinstance(cost.operations, int) else str(cost.operations),
         cost.bytes if isinstance(cost.bytes, int) else str(cost.bytes),
         cost.unknown,
-        dict(model.module.attrs.get(METADATA, ())),
+        metadata_of(model.module),
     )
 
 

@@ -416,11 +416,11 @@ def output_names(function: Function, count: int | None = None) -> tuple[str, ...
 
     ``count`` is the number of results, if tuples among them were flattened or some were left out.
     """
-    from ..formats.onnx.write.writer import OUTPUT_NAMES
+    from ..formats.onnx.write.model_facts import OUTPUT_NAMES, names_under
 
     count = len(output_types(function)) if count is None else count
-    names = function.attrs.get(OUTPUT_NAMES, ())
-    return tuple(names) if len(names) == count else tuple(f"output{index}" for index in range(count))
+    names = names_under(function, OUTPUT_NAMES)
+    return names if len(names) == count else tuple(f"output{index}" for index in range(count))
 
 
 def type_text(ty: Type) -> str:

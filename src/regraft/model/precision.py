@@ -376,7 +376,7 @@ def _rank(row: Attempt) -> tuple[float, int, float]:
 
 def _marked(module: IRModule, row: Attempt, search: PrecisionSearch) -> IRModule:
     """``module`` with the decision and its engine in its metadata, which files keep."""
-    from ..formats.onnx.write.writer import METADATA
+    from ..formats.onnx.write.model_facts import METADATA, metadata_of
 
     said = {"regraft.engine": row.engine, "regraft.precision": row.name, "regraft.error": f"{row.error:.3g}"}
     if row.ratio:
@@ -386,5 +386,5 @@ def _marked(module: IRModule, row: Attempt, search: PrecisionSearch) -> IRModule
         said["regraft.decision"] = json.dumps(facts)
     for precision, layers in row.back_by_precision.items():
         said[f"regraft.{precision}"] = ",".join(layer.name for layer in layers)
-    old = {key: value for key, value in module.attrs.get(METADATA, ()) if not key.startswith("regraft.")}
+    old = {key: value for key, value in metadata_of(module).items() if not key.startswith("regraft.")}
     return module.with_attr(METADATA, tuple({**old, **said}.items()))

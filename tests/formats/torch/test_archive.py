@@ -102,7 +102,31 @@ def bad_target(good: Path, _: Touching) -> Path:
     return remade(good, lambda _, old: old.replace(b"torch.ops.aten.linear.default", b"torch.os.system"))
 
 
+def bad_factory(good: Path, touch: Touching) -> Path:
+    return _with_nesting(good, touch, {"default_factory_module": "touching", "default_factory_name": "x"})
+
+
+def bad_enumeration(good: Path, touch: Touching) -> Path:
+    return _with_nesting(good, touch, json.dumps({"__enum__": True, "fqn": "touching:X", "name": "A"}))
+
+
+def _with_nesting(good: Path, touch: Touching, context: object) -> Path:
+    """An archive with results that are nested so, beside a module that makes a file when it is imported."""
+    (good.parent / "touching.py").write_text(f"import os\nos.mkdir({str(touch.path)!r})\n")
+    nesting = json.dumps([1, {"type": "collections.defaultdict", "context": context, "children_spec": []}])
+
+    def nested(record: dict[str, object]) -> dict[str, object]:
+        return {**record, "out_spec": nesting} if "out_spec" in record else record
+
+    def change(name: str, old: bytes) -> bytes:
+        return json.dumps(json.loads(old, object_hook=nested)).encode() if "models/" in name else old
+
+    return remade(good, change)
+
+
 BAD = {
+    bad_factory: "its inputs or outputs import the module touching",
+    bad_enumeration: "its inputs or outputs import the module touching",
     bad_inputs: "pickled objects that are no tensors",
     bad_weight: "pickled objects that are no tensors",
     bad_constant: "opaque_obj_0 is a pickled object",
@@ -113,9 +137,10 @@ BAD = {
 
 @pytest.mark.parametrize("make", BAD, ids=lambda make: make.__name__)
 def test_a_file_that_would_run_code_is_refused_and_runs_nothing(
-    make: Callable[[Path, Touching], Path], good: Path, tmp_path: Path
+    make: Callable[[Path, Touching], Path], good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make(good, Touching(tmp_path / "touched"))
+    monkeypatch.syspath_prepend(path.parent)
     with pytest.raises(ConvertError, match=f"would run code that is in it: ({BAD[make]})"):
         load_exported(path)
     assert not (tmp_path / "touched").exists()

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx import TensorProto
 from onnx.numpy_helper import to_array
 
-from ..errors import ConvertError
+from ..errors import ConvertError, reading_attribute
 from .write.opsets import span_of
 
 CARRIED = "onnx_carried"
@@ -51,8 +51,8 @@ def with_ends(middle: onnx.ModelProto, carried: str) -> onnx.ModelProto:
 
     Raises `ConvertError` if a carried node means something else in the opset of ``middle``.
     """
-    ends = onnx.ModelProto.FromString(b85decode(carried))
-    mark = next(index for index, node in enumerate(ends.graph.node) if node.op_type == _HERE)
+    ends = _unpacked(carried)
+    mark = [node.op_type for node in ends.graph.node].index(_HERE)
     first, last = list(ends.graph.node[:mark]), list(ends.graph.node[mark + 1 :])
     _bring_opsets(middle, ends)
     border = {value.name for value in (*middle.graph.input, *middle.graph.output)}
@@ -83,9 +83,18 @@ def with_ends(middle: onnx.ModelProto, carried: str) -> onnx.ModelProto:
 
 def runs_on_tensors(carried: str) -> bool:
     """True if the whole model takes only tensors of numbers, and returns tensors of numbers or sequences of them."""
-    graph = onnx.ModelProto.FromString(b85decode(carried)).graph
+    graph = _unpacked(carried).graph
     are_taken = all(_is_plain(port.type) for port in graph.input)
     return are_taken and all(_is_plain(port.type) or _is_sequence(port.type) for port in graph.output)
+
+
+def _unpacked(carried: str) -> onnx.ModelProto:
+    """The ends that `_packed` made a text of, with the mark between them."""
+    with reading_attribute(CARRIED):
+        ends = onnx.ModelProto.FromString(b85decode(carried))
+        if _HERE not in {node.op_type for node in ends.graph.node}:
+            raise ValueError("it has no place for the program")
+    return ends
 
 
 # --- which nodes

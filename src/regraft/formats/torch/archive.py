@@ -1,8 +1,9 @@
 """The inspection of a ``.pt2`` file, before PyTorch reads it, for content that PyTorch would run as code.
 
-PyTorch unpickles the objects in an archive, evaluates the texts of sizes as Python, and calls any functions of its own
-that the nodes name. An exported program needs little of that: its tensors are plain bytes, its sizes arithmetic, its
-nodes operators. Anything else is refused here, and `plain_unpickling` keeps PyTorch from running pickled code.
+PyTorch unpickles the objects in an archive, evaluates the texts of sizes as Python, calls any functions of its own that
+the nodes name, and imports the modules that the nesting of inputs and outputs names. An exported program needs little
+of that: its tensors are plain bytes, its sizes arithmetic, its nodes operators. Anything else is refused here, and
+`plain_unpickling` keeps PyTorch from running pickled code.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, cast
@@ -48,12 +50,22 @@ def code_in(names: Iterable[str], texts: Iterable[bytes]) -> str | None:
     return next((code for text in texts for code in _code_of(json.loads(text))), None)
 
 
+def code_in_nesting(text: str) -> str | None:
+    """The part of a nesting of inputs or outputs, as PyTorch writes it, that would run code; None if nothing.
+
+    Raises what `json` raises for a text that is damaged.
+    """
+    return next(_code_of(json.loads(text)), None)
+
+
 def _code_of(facts: Any) -> Iterator[str]:
     pending = [facts]
     while pending:
         value = pending.pop()
         if isinstance(value, list):
             pending.extend(cast("list[Any]", value))
+        if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            pending.extend(_written_in(value))
         if not isinstance(value, dict):
             continue
         record = cast("dict[str, Any]", value)
@@ -64,6 +76,25 @@ def _code_of(facts: Any) -> Iterator[str]:
         target = record.get("target")
         if "inputs" in record and isinstance(target, str) and not _is_operator(target):
             yield f"a node calls {target}"
+        module = _imported_for(record)
+        if module is not None and module not in sys.modules:
+            yield f"its inputs or outputs import the module {module}"
+
+
+def _written_in(text: str) -> list[Any]:
+    """What a text inside of JSON holds, if it is JSON itself: PyTorch writes a nesting and parts of it so."""
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        return []
+
+
+def _imported_for(record: dict[str, Any]) -> str | None:
+    """The module that PyTorch imports for a part of a nesting: the home of an enumeration or of a default's factory."""
+    if "__enum__" in record:
+        return str(record.get("fqn")).partition(":")[0]
+    module = record.get("default_factory_module")
+    return None if module is None else str(module)
 
 
 def _is_operator(target: str) -> bool:

@@ -16,7 +16,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...ir.program import Function
-from ..errors import ConvertError
+from ..errors import ConvertError, reading_attribute
+from .archive import code_in_nesting
 
 StateKind: TypeAlias = Literal["parameter", "frozen", "buffer", "temporary", "constant"]
 """A trainable parameter, one without gradient, a buffer in or not in the ``state_dict``, or a constant of the code."""
@@ -80,8 +81,13 @@ class CallingConvention:
         text = function.attrs.get(ATTRIBUTE)
         if text is None:
             return None
-        facts = cast("dict[str, Any]", json.loads(text))
-        return CallingConvention(**{name: _as_tuples(value) for name, value in facts.items()})
+        with reading_attribute(ATTRIBUTE):
+            facts = cast("dict[str, Any]", json.loads(text))
+            found = CallingConvention(**{name: _as_tuples(value) for name, value in facts.items()})
+            for name, value in asdict(found).items():
+                if not isinstance(value, str | None if name in ("in_spec", "out_spec") else tuple):
+                    raise TypeError(f"{name} is {value!r}")
+            return found
 
 
 class Nesting:
@@ -162,10 +168,14 @@ def _loaded(text: str | None) -> pytree.TreeSpec | None:
     """The tree of a JSON text; None without one, and for a class that is not registered in this process."""
     if text is None:
         return None
-    try:
-        return pytree.treespec_loads(text)
-    except NotImplementedError:
-        return None
+    with reading_attribute(ATTRIBUTE):
+        code = code_in_nesting(text)
+        if code is not None:
+            raise ConvertError(f"the attribute {ATTRIBUTE!r} of the program would run code: {code}; refused")
+        try:
+            return pytree.treespec_loads(text)
+        except NotImplementedError:
+            return None
 
 
 def plain_spec(spec: pytree.TreeSpec | None) -> tuple[pytree.TreeSpec | None, tuple[tuple[int, str], ...]]:

@@ -29,8 +29,15 @@ from ...errors import ConvertError, UnsupportedOperatorError
 from .. import read as importers
 from ..element_types import from_onnx_dtype
 from ..source_nodes import ORIGIN_KEY, SourceOrigin, source_of
-from ..write.model_facts import FACTS, ModelFacts, without_how_to_run
-from ..write.writer import DEFAULT_INPUTS, INPUT_NAMES, METADATA, OUTPUT_NAMES
+from ..write.model_facts import (
+    DEFAULT_INPUTS,
+    FACTS,
+    INPUT_NAMES,
+    METADATA,
+    OUTPUT_NAMES,
+    ModelFacts,
+    without_how_to_run,
+)
 from . import declared, whole
 from .function_bodies import function_body, type_text
 from .importing import (

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from operator import index
+from typing import Any, Final, NamedTuple, cast
 
 import onnx
 import onnx_ir as ir
 
 from ....ir.module import IRModule
 from ....ir.program import Function
-from ...errors import ConvertError
+from ...errors import ConvertError, reading_attribute
 from ..described import description_size
 from ..external_data import IN_OTHER_FILES
 
 FACTS: Final = "onnx_model"
 """The attribute of a module with the facts of its source model, as pairs of name and value."""
+
+METADATA: Final = "metadata"
+"""The attribute of a module that holds the metadata of a source model, as pairs of key and value."""
+INPUT_NAMES: Final = "input_names"
+OUTPUT_NAMES: Final = "output_names"
+"""The attributes of a function with the names that its inputs and outputs had in a source model."""
+DEFAULT_INPUTS: Final = "default_inputs"
+"""The attribute of a function with the names of constants that are also inputs of the model, with these numbers as
+their defaults. Each stands behind `no_grad`, which no pass looks through, so that another value can take its place."""
 
 _NEWEST_IR_VERSION: Final = 11
 _LEAST_IR_VERSION: Final = 8
@@ -37,8 +47,24 @@ def with_versions(module: IRModule, opset: int | None, ir_version: int | None) -
 
 def versions_of(module: IRModule) -> tuple[int | None, int | None]:
     """The opset and the version of the format that `with_versions` asked for; None for the default."""
-    opset, ir_version = module.attrs.get(VERSIONS, (0, 0))
+    with reading_attribute(VERSIONS):
+        opset, ir_version = map(index, module.attrs.get(VERSIONS, (0, 0)))
     return opset or None, ir_version or None
+
+
+def metadata_of(module: IRModule) -> dict[str, str]:
+    """The metadata of the model that ``module`` was read from."""
+    with reading_attribute(METADATA):
+        return {str(key): str(value) for key, value in dict(module.attrs.get(METADATA, ())).items()}
+
+
+def names_under(function: Function, attribute: str) -> tuple[str, ...]:
+    """The names that a function has under `INPUT_NAMES`, `OUTPUT_NAMES` or `DEFAULT_INPUTS`; none without it."""
+    names = function.attrs.get(attribute, ())
+    with reading_attribute(attribute):
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in cast("list[Any]", names)):
+            raise TypeError(f"these are no names: {names!r}")
+    return tuple(cast("list[str]", names))
 
 
 def how_to_run(function: Function) -> dict[str, str]:
@@ -89,8 +115,13 @@ class ModelFacts(NamedTuple):
     @classmethod
     def of(cls, module: IRModule) -> ModelFacts:
         """The facts of the model that ``module`` was read from."""
-        given: dict[str, Any] = dict(module.attrs.get(FACTS, ()))
-        return cls(**{name: value for name, value in given.items() if name in cls._fields})
+        with reading_attribute(FACTS):
+            given: dict[str, Any] = dict(module.attrs.get(FACTS, ()))
+            known = {name: value for name, value in given.items() if name in cls._fields}
+            for name, value in known.items():
+                if type(value) is not type(cls._field_defaults[name]):
+                    raise TypeError(f"{name} is {value!r}")
+        return cls(**known)
 
     @classmethod
     def read_from(cls, model: ir.Model, opset: int) -> ModelFacts:

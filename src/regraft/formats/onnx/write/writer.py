@@ -38,7 +38,16 @@ from ..source_nodes import ORIGIN_KEY, SourceNode
 from ..sparse_attributes import as_message
 from .graph import GraphWriter
 from .lowering import LOWERINGS, Lowered, Lowering, OutsideOperators, flat
-from .model_facts import ModelFacts, how_to_run, versions_of
+from .model_facts import (
+    DEFAULT_INPUTS,
+    INPUT_NAMES,
+    OUTPUT_NAMES,
+    ModelFacts,
+    how_to_run,
+    metadata_of,
+    names_under,
+    versions_of,
+)
 from .opsets import OLDEST, first_opset, span_of, write_down
 from .size_nodes import put_sizes_late
 from .tidy import tidy
@@ -49,14 +58,6 @@ OPSETS: Final = range(13, 27)
 """The opsets that can be written; the last is the newest that ONNX Runtime 1.31 supports in full."""
 
 DEFAULT_OPSET: Final = min(OPSETS[-1], onnx.defs.onnx_opset_version())
-INPUT_NAMES: Final = "input_names"
-OUTPUT_NAMES: Final = "output_names"
-"""The attributes of a function with the names that its inputs and outputs had in a source model."""
-DEFAULT_INPUTS: Final = "default_inputs"
-"""The attribute of a function with the names of constants that are also inputs of the model, with these numbers as
-their defaults. Each stands behind `no_grad`, which no pass looks through, so that another value can take its place."""
-METADATA: Final = "metadata"
-"""The attribute of a module that holds the metadata of a source model, as pairs of key and value."""
 
 
 class GraphPort(NamedTuple):
@@ -116,7 +117,7 @@ def to_onnx(
     name = _chosen(module, function)
     facts = ModelFacts.of(module)
     lowered = lower_to_file(settled(module), name, facts, opset)
-    model = as_model(lowered, {**dict(module.attrs.get(METADATA, ())), **how_to_run(module[name])})
+    model = as_model(lowered, metadata_of(module) | how_to_run(module[name]))
     facts.write_to(model, ir_version)
     carried = module.attrs.get(CARRIED)
     if path is not None:
@@ -394,7 +395,7 @@ def _inputs(lowering: Lowering, function: Function) -> tuple[GraphPort, ...]:
     ports: list[GraphPort] = []
     for param in function.params:
         lowering.values[param] = _input(lowering, param.name_hint, param.ty, ports, f"parameter {param.name_hint}")
-    names: tuple[str, ...] = function.attrs.get(INPUT_NAMES, ())
+    names = names_under(function, INPUT_NAMES)
     if len(names) == len(ports):
         for port, name in zip(ports, names, strict=True):
             port.value.name = name
@@ -405,7 +406,7 @@ def _inputs(lowering: Lowering, function: Function) -> tuple[GraphPort, ...]:
 
 
 def _take_defaults(lowering: Lowering, function: Function, defaults: dict[ir.Value, Any]) -> None:
-    names: tuple[str, ...] = function.attrs.get(DEFAULT_INPUTS, ())
+    names = names_under(function, DEFAULT_INPUTS)
     taken: dict[int, ir.Value] = {}
     made: dict[str, tuple[ir.Value, Any]] = {}
     for binding in iter_bindings(function) if names else ():
@@ -465,7 +466,7 @@ def _outputs(
     types = [*leaf_types(function.body.ty)]
     if len(types) != len(values):
         raise ConvertError(f"the result is {function.body.ty!r}; an ONNX model gives tensors, shapes and scalars")
-    names: tuple[str, ...] = function.attrs.get(OUTPUT_NAMES, ())
+    names = names_under(function, OUTPUT_NAMES)
     body = function.body.body
     hint = body.name_hint if isinstance(body, Var) else "output"
     graph.hint, graph.origins = hint, ()
