@@ -1,4 +1,4 @@
-"""What a text says of the model that its program came from may be damaged, or try more than to say something."""
+"""Attributes of a text that describe its source model may be damaged, or try to run code."""
 
 from __future__ import annotations
 

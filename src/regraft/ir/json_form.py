@@ -93,7 +93,7 @@ _OF_SCALARS: Final[dict[type[Node], Mapping[str, Any]]] = {
 
 @cache
 def _fields_of(kind: type[Node]) -> Mapping[str, Any]:
-    """What each field of a kind of node may hold."""
+    """The kinds of values that each field of a kind of node may have."""
     return _OF_SCALARS.get(kind) or get_type_hints(kind)
 
 

@@ -82,7 +82,7 @@ def _code_of(facts: Any) -> Iterator[str]:
 
 
 def _written_in(text: str) -> list[Any]:
-    """What a text inside of JSON holds, if it is JSON itself: PyTorch writes a nesting and parts of it so."""
+    """The content of a string inside JSON, if that is JSON too: PyTorch writes a nesting and parts of it like that."""
     try:
         return [json.loads(text)]
     except ValueError:

@@ -35,8 +35,8 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
     """The program in a ``.pt2`` file. Raises `ConvertError` for a file that is missing, damaged or something else.
 
     PyTorch reads the file, except its weights, which stay in the file and are read when they are used. A file is
-    refused if PyTorch would run code in it: pickled objects, sizes that are not arithmetic, targets that are not operators,
-    and modules to be imported for the nesting of its inputs and outputs.
+    refused if PyTorch would run code in it: pickled objects, sizes that are not arithmetic, targets that are not
+    operators, and modules to be imported for the nesting of its inputs and outputs.
     """
     target = Path(path)
     if not target.is_file():
