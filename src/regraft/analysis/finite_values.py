@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ..ir.dtypes import is_float
 from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op, is_call_of
 from ..ir.types import TensorType
+from ..ir.walks import needs_first
 from .values import leaves_of, resolve
 
 
@@ -29,17 +30,14 @@ class FiniteValues:
         """True if all numbers of ``value`` are finite. Cost: the bindings that it is computed from, once in total."""
         known = self._known
         root = resolve(bindings, value)
-        pending = [root]
-        while pending:
-            leaf = pending[-1]
-            parts = [] if leaf in known else self._parts(leaf, bindings)
-            waiting = [part for part in parts or () if part not in known]
-            if waiting and all(known.get(part, True) for part in parts or ()):
-                pending.extend(waiting)
-                continue
-            pending.pop()
-            if leaf not in known:
-                known[leaf] = parts is not None and all(known.get(part, False) for part in parts)
+
+        def needs(leaf: Expr) -> Sequence[Expr]:
+            parts = self._parts(leaf, bindings) or ()
+            return parts if all(known.get(part, True) for part in parts) else ()
+
+        for leaf in needs_first([root], needs, known):
+            parts = self._parts(leaf, bindings)
+            known[leaf] = parts is not None and all(known.get(part, False) for part in parts)
         return known[root]
 
     def _parts(self, leaf: Expr, bindings: Mapping[Var, Expr]) -> list[Expr] | None:

@@ -15,6 +15,7 @@ import numpy as np
 from ..ir.dtypes import numpy_dtype
 from ..ir.expr import Constant, Expr, PrimValue, Var
 from ..ir.op import Call, Op
+from ..ir.walks import needs_first
 from .tensors import dtype_of
 from .values import definition, resolve
 
@@ -75,19 +76,18 @@ def uniform_of(value: Expr, bindings: Mapping[Var, Expr]) -> Any:
     """
     root = resolve(bindings, value)
     known: dict[Expr, _Range | None] = {}
-    pending = [root]
-    while pending:
-        leaf = pending[-1]
-        compute, parts = (None, ()) if leaf in known else _computation(leaf, bindings)
-        waiting = [part for part in parts if part not in known]
-        if waiting and all(known.get(part, 0) is not None for part in parts):
-            pending.append(waiting[0])
-            continue
-        pending.pop()
-        if leaf not in known:
-            ranges = [known.get(part) for part in parts]
-            is_known = compute is not None and all(found is not None for found in ranges)
-            known[leaf] = compute(*ranges) if compute is not None and is_known else None
+
+    def needs(leaf: Expr) -> Sequence[Expr]:
+        """The next operand to look at; none if one is known to have no range."""
+        parts = _computation(leaf, bindings)[1]
+        is_open = all(known.get(part, 0) is not None for part in parts)
+        return [part for part in parts if is_open and part not in known][:1]
+
+    for leaf in needs_first([root], needs, known):
+        compute, parts = _computation(leaf, bindings)
+        ranges = [known.get(part) for part in parts]
+        is_known = compute is not None and all(found is not None for found in ranges)
+        known[leaf] = compute(*ranges) if compute is not None and is_known else None
     found = known[root]
     return found.least if found is not None and found.is_one else None
 

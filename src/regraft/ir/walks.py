@@ -38,3 +38,21 @@ def reached(roots: Iterable[T], onward: Callable[[T], Iterable[T]], known: Conta
             found.add(current)
             yield current
             pending.extend(onward(current))
+
+
+def needs_first(roots: Iterable[T], needs_of: Callable[[T], Iterable[T]], done: Container[object]) -> Iterator[T]:
+    """``roots`` and all that they need, what is ``done`` left out, each once and after what it needs itself.
+
+    The caller adds each one to ``done`` before it takes the next. What an item needs is asked again after that is done,
+    so the answer may be less by then. Cost: linear in what is needed.
+    """
+    pending = [*roots][::-1]
+    while pending:
+        current = pending[-1]
+        missing = [] if current in done else [need for need in needs_of(current) if need not in done]
+        if missing:
+            pending.extend(reversed(missing))
+            continue
+        pending.pop()
+        if current not in done:
+            yield current

@@ -18,6 +18,7 @@ from ..ir.errors import OpTypeError, RegraftError
 from ..ir.expr import Constant, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple, TupleGetItem, Var
 from ..ir.op import Call, Op
 from ..ir.types import TensorType
+from ..ir.walks import needs_first
 from .open_namespace import on_numpy
 from .settle import is_settled, strict
 
@@ -74,25 +75,25 @@ class Evaluator:
         a reference for operands outside of its domain pass through. So does NumPy's `FloatingPointError` for an integer
         division by 0, for which engines give different numbers or end the process.
         """
-        pending = _variables(expr)
-        while pending:
-            var = pending[-1]
-            if var in self.values:
-                pending.pop()
-                continue
-            bound = self.definitions.get(var)
-            if bound is None or self.is_input(var, bound):
+        for var in needs_first(_variables(expr), self._needs, self.values):
+            bound = self._bound(var)
+            if bound is None:
                 self.values[var] = self.draw(var)
-                continue
-            missing = [v for v in _variables(bound) if v not in self.values]
-            if missing:
-                pending.extend(missing)
                 continue
             self.left -= 1
             if self.left < 0:
                 raise EvaluationError(f"{var.name_hint} depends on too many values")
             self.values[var] = self._compute(bound)
         return self._compute(expr)
+
+    def _bound(self, var: Var) -> Expr | None:
+        """The value to compute for ``var``; None for an input."""
+        bound = self.definitions.get(var)
+        return None if bound is None or self.is_input(var, bound) else bound
+
+    def _needs(self, var: Var) -> list[Var]:
+        bound = self._bound(var)
+        return [] if bound is None else _variables(bound)
 
     def size(self, dim: Dim) -> int:
         """The value of a size."""
@@ -152,7 +153,7 @@ class Evaluator:
 
 
 def _variables(value: Expr) -> list[Var]:
-    """The variables that ``value`` is computed from, the last first."""
+    """The variables that ``value`` is computed from."""
     found: list[Var] = []
     stack = [value]
     while stack:
@@ -160,5 +161,5 @@ def _variables(value: Expr) -> list[Var]:
         if isinstance(expr, Var):
             found.append(expr)
         else:
-            stack.extend(operands_of(expr))
+            stack.extend(reversed(operands_of(expr)))
     return found

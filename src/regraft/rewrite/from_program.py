@@ -16,6 +16,7 @@ from ..ir.op import Call, Op
 from ..ir.program import Function
 from ..ir.types import PrimType
 from ..ir.visitor import iter_bindings
+from ..ir.walks import needs_first
 from ..pattern.build import is_const, is_expr, is_op, is_shape, is_tuple, is_tuple_get_item, wildcard
 from ..pattern.context import PatternContext
 from ..pattern.pattern import CallPattern, DFPattern
@@ -165,21 +166,17 @@ class _FunctionPatterns:
                 raise RewriteError(f"pattern_from: no call of the part has the attribute {name}, which is to be loose")
 
     def _of(self, root: Var) -> DFPattern:
-        stack = [root]
-        while stack:
-            var = stack[-1]
-            if var in self._patterns:
-                stack.pop()
-                continue
-            value = None if var in self._ends else self._bound.get(var)
-            if value is None:
-                self._patterns[var] = self._named(var.name_hint, wildcard())
-                continue
-            missing = [leaf for leaf in variables_of(value) if leaf not in self._patterns]
-            if missing:
-                stack.extend(reversed(missing))
-            else:
-                self._patterns[var] = self._value(var, value)
+        def value_of(var: Var) -> Expr | None:
+            return None if var in self._ends else self._bound.get(var)
+
+        def needs(var: Var) -> Iterable[Var]:
+            value = value_of(var)
+            return () if value is None else variables_of(value)
+
+        for var in needs_first([root], needs, self._patterns):
+            value = value_of(var)
+            named = value is None
+            self._patterns[var] = self._named(var.name_hint, wildcard()) if named else self._value(var, value)
         return self._patterns[root]
 
     def _named(self, hint: str, pattern: DFPattern) -> DFPattern:

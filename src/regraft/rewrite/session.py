@@ -39,7 +39,7 @@ from ..ir.op import Call, attribute_key
 from ..ir.origin import Origins
 from ..ir.program import Binding, BindingBlock, DataflowBlock, If, MatchCast, is_leaf
 from ..ir.types import type_symvars
-from ..ir.walks import reached
+from ..ir.walks import needs_first, reached
 
 ValueKey = tuple[object, ...]
 """The key of a computation: operator, operands, attributes. Two values with one key are the same computation."""
@@ -362,16 +362,8 @@ class EditSession(BlockView):
         wanted = dict.fromkeys(marked)
         first = min((self.position[var] for var in wanted), default=0.0)
         found: dict[Var, int] = {}
-        for root in wanted:
-            stack: list[tuple[Var, list[Var]]] = [] if root in found else [(root, self._after(first, root))]
-            while stack:
-                var, below = stack[-1]
-                missing = [leaf for leaf in below if leaf not in found]
-                if missing:
-                    stack.extend((leaf, self._after(first, leaf)) for leaf in missing)
-                    continue
-                stack.pop()
-                found[var] = max((found[leaf] + (leaf in wanted) for leaf in below), default=0)
+        for var in needs_first(wanted, lambda var: self._after(first, var), found):
+            found[var] = max((found[leaf] + (leaf in wanted) for leaf in self._after(first, var)), default=0)
         return {var: found[var] for var in wanted}
 
     def _after(self, first: float, var: Var) -> list[Var]:

@@ -16,6 +16,7 @@ import numpy as np
 from ..analysis.uses import variables_of
 from ..ir.dtypes import as_dtype, is_float
 from ..ir.expr import Expr, Var
+from ..ir.walks import needs_first
 
 _NEAR: Final = 8
 """The number of bindings before an operand that count when two are compared: no known rule relies on more."""
@@ -69,13 +70,8 @@ def _near(start: Iterable[Var], definitions: Mapping[Var, Expr]) -> dict[Var, li
 def _in_order(start: Iterable[Var], parents: Mapping[Var, list[Var]]) -> list[Var]:
     """All variables of ``parents``, each after the variables it is computed from."""
     order: dict[Var, None] = {}
-    stack = list(start)
-    while stack:
-        missing = [one for one in parents.get(stack[-1], ()) if one not in order]
-        if missing:
-            stack.extend(missing)
-        else:
-            order[stack.pop()] = None
+    for var in needs_first(start, lambda one: parents.get(one, ()), order):
+        order[var] = None
     return list(order)
 
 

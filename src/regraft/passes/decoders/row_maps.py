@@ -20,6 +20,7 @@ from ...analysis.values import leaves_of, resolve
 from ...ir.dims import Dim
 from ...ir.expr import Expr, ShapeExpr, Var, const
 from ...ir.op import Call, Op
+from ...ir.walks import needs_first
 
 _SLACK: Final = 1e-4
 """The largest error of the sum of a row in float32, relative to the largest sum."""
@@ -156,25 +157,18 @@ def read_caches(operand: Expr, values: Mapping[Var, Expr], is_cache: Callable[[V
     """
     found: dict[Var, None] = {}
     reads: dict[Var, bool] = {}
-    pending = [resolve(values, operand)]
-    while pending:
-        var = pending[-1]
-        value = values.get(var) if isinstance(var, Var) else None
-        if not isinstance(var, Var) or var in reads:
-            pending.pop()
-            continue
+
+    def needs(var: Var) -> list[Var]:
+        value = None if is_cache(var) else values.get(var)
+        return [] if value is None else [leaf for leaf in leaves_of(value) if isinstance(leaf, Var)]
+
+    root = resolve(values, operand)
+    for var in needs_first([root] if isinstance(root, Var) else [], needs, reads):
+        value, reading = values.get(var), [leaf for leaf in needs(var) if reads[leaf]]
+        reads[var] = is_cache(var) or bool(reading)
         if is_cache(var):
             found[var] = None
-            reads[var] = True
-            continue
-        leaves = [] if value is None else [leaf for leaf in leaves_of(value) if isinstance(leaf, Var)]
-        missing = [leaf for leaf in leaves if leaf not in reads]
-        if missing:
-            pending += missing
-            continue
-        reading = [leaf for leaf in leaves if reads[leaf]]
-        reads[var] = bool(reading)
-        if isinstance(value, Call) and reading and not _is_linear(value, reading, values):
+        elif isinstance(value, Call) and reading and not _is_linear(value, reading, values):
             return None
     return list(found)
 
