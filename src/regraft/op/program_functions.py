@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import op as ops
 from ..ir.dtypes import as_dtype, is_bool, is_float, is_integer, is_unsigned, numpy_dtype
+from .declare import meaning_of
 from .program_array import DecomposeError, ProgramArray
 
 # --- dtypes
@@ -81,9 +82,7 @@ def empty_like(xp: Any, x: Any, dtype: Any = None, device: Any = None) -> Any:
 
 def eye(xp: Any, n_rows: Any, n_cols: Any = None, k: int = 0, dtype: Any = None, device: Any = None) -> Any:
     """A matrix with ones on diagonal ``k`` and zeros elsewhere."""
-    rows = xp.expand_dims(xp.arange(n_rows), axis=1)
-    columns = xp.arange(n_rows if n_cols is None else n_cols)
-    return xp.astype(columns == rows + k, dtype or "float64")
+    return meaning_of("relax.eye", xp, n_rows, n_rows if n_cols is None else n_cols, k, dtype=dtype or "float64")
 
 
 def linspace(
@@ -103,22 +102,14 @@ def meshgrid(xp: Any, *arrays: Any, indexing: str = "xy") -> list[Any]:
     return [xp.broadcast_to(xp.reshape(x, form), tuple(shape)) for x, form in zip(arrays, along, strict=True)]
 
 
-def _beside_diagonal(xp: Any, x: Any, k: int) -> tuple[Any, Any]:
-    """The column indices, and for each row the column index of diagonal ``k``."""
-    rows = xp.expand_dims(xp.arange(x.shape[-2]), axis=1)
-    return xp.expand_dims(xp.arange(x.shape[-1]), axis=0), rows + k
-
-
 def tril(xp: Any, x: Any, k: int = 0) -> Any:
     """``x`` on and below diagonal ``k``, zeros above it."""
-    column, diagonal = _beside_diagonal(xp, x, k)
-    return xp.where(column <= diagonal, x, xp.zeros_like(x))
+    return meaning_of("relax.tril", xp, x, k)
 
 
 def triu(xp: Any, x: Any, k: int = 0) -> Any:
     """``x`` on and above diagonal ``k``, zeros below it."""
-    column, diagonal = _beside_diagonal(xp, x, k)
-    return xp.where(column >= diagonal, x, xp.zeros_like(x))
+    return meaning_of("relax.triu", xp, x, k)
 
 
 # --- elementwise

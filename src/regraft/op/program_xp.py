@@ -22,6 +22,7 @@ from ..ir.dtypes import DTYPES, as_dtype, is_bool, is_integer, is_unsigned
 from ..ir.expr import Expr, ShapeExpr, const
 from ..ir.op import Op
 from ..ir.types import ShapeType, Type
+from .primitive import binary, comparison, elementary, unary
 from .program_array import DecomposeError as DecomposeError
 from .program_array import ProgramArray as ProgramArray
 from .program_array import ProgramRecorder as ProgramRecorder
@@ -71,63 +72,26 @@ class _Ufunc:
         data.put(rows, updates, self._reduction)
 
 
-_ONE: Final[dict[str, Callable[..., Expr]]] = {
-    "abs": ops.abs,
-    "acos": ops.acos,
-    "acosh": ops.acosh,
-    "asin": ops.asin,
-    "asinh": ops.asinh,
-    "atan": ops.atan,
-    "atanh": ops.atanh,
-    "bitwise_invert": ops.bitwise_not,
-    "ceil": ops.ceil,
-    "cos": ops.cos,
-    "cosh": ops.cosh,
-    "erf": ops.erf,
-    "exp": ops.exp,
-    "expit": ops.sigmoid,
-    "floor": ops.floor,
-    "isfinite": ops.isfinite,
-    "isinf": ops.isinf,
-    "isnan": ops.isnan,
-    "log": ops.log,
-    "logical_not": ops.logical_not,
-    "negative": ops.negative,
-    "round": ops.round,
-    "sign": ops.sign,
-    "sin": ops.sin,
-    "sinh": ops.sinh,
-    "sqrt": ops.sqrt,
-    "square": ops.square,
-    "tan": ops.tan,
-    "tanh": ops.tanh,
-    "trunc": ops.trunc,
+_RENAMED: Final = {
+    "bitwise_not": "bitwise_invert",
+    "floor_mod": "remainder",
+    "left_shift": "bitwise_left_shift",
+    "log_add_exp": "logaddexp",
+    "power": "pow",
+    "right_shift": "bitwise_right_shift",
+    "sigmoid": "expit",
 }
+"""The names that the array API, or SciPy, has for operators that are called otherwise here."""
+
+
+def _functions_of(*families: Any) -> dict[str, Callable[..., Expr]]:
+    """The operators of ``families`` by the names of the array API."""
+    return {_RENAMED.get(name, name): getattr(family, name) for family in families for name in map(str, family.__all__)}
+
+
+_ONE: Final = _functions_of(elementary, unary)
 """Functions of one array."""
-_TWO: Final[dict[str, Callable[..., Expr]]] = {
-    "atan2": ops.atan2,
-    "bitwise_and": ops.bitwise_and,
-    "bitwise_left_shift": ops.left_shift,
-    "bitwise_or": ops.bitwise_or,
-    "bitwise_right_shift": ops.right_shift,
-    "bitwise_xor": ops.bitwise_xor,
-    "divide": ops.divide,
-    "equal": ops.equal,
-    "floor_divide": ops.floor_divide,
-    "greater": ops.greater,
-    "greater_equal": ops.greater_equal,
-    "less": ops.less,
-    "less_equal": ops.less_equal,
-    "logaddexp": ops.log_add_exp,
-    "logical_and": ops.logical_and,
-    "logical_or": ops.logical_or,
-    "logical_xor": ops.logical_xor,
-    "matmul": ops.matmul,
-    "not_equal": ops.not_equal,
-    "pow": ops.power,
-    "remainder": ops.floor_mod,
-    "subtract": ops.subtract,
-}
+_TWO: Final = _functions_of(binary, comparison) | {"matmul": ops.matmul}
 """Functions of two arrays, either of which may be a number."""
 _WITH_OPTIONS: Final[dict[str, Callable[..., Expr]]] = {
     "argmax": ops.argmax,
@@ -168,14 +132,14 @@ class ProgramNamespace:
     def __getattr__(self, name: str) -> Any:
         if name in DTYPES:
             return name
+        if name in _FOLDINGS:
+            return _Ufunc(self, *_FOLDINGS[name])
         if name in _ONE:
             return partial(self.one, _ONE[name])
         if name in _TWO:
             return partial(self.both, _TWO[name])
         if name in _WITH_OPTIONS:
             return partial(self.one, _WITH_OPTIONS[name])
-        if name in _FOLDINGS:
-            return _Ufunc(self, *_FOLDINGS[name])
         if name in FUNCTIONS:
             return partial(FUNCTIONS[name], self)
         if name == "linalg":
