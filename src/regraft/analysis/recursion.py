@@ -12,11 +12,21 @@ def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
 
     Groups and their members are in the module's order. Cost: linear.
     """
-    calls = {name: [called for called in called_names(f) if called in mod] for name, f in mod.items()}
+    calls = _calls(mod)
     groups = [group for group in _connected(calls) if len(group) > 1 or group[0] in calls[group[0]]]
     place = {name: index for index, name in enumerate(mod)}
     ordered = sorted((sorted(group, key=place.__getitem__) for group in groups), key=lambda group: place[group[0]])
     return [[mod.get_global_var(name) for name in group] for group in ordered]
+
+
+def callees_first(mod: IRModule) -> list[str]:
+    """The functions of ``mod``, each after those that it calls, but for calls in a circle. Cost: linear."""
+    return [name for group in _connected(_calls(mod)) for name in group]
+
+
+def _calls(mod: IRModule) -> dict[str, list[str]]:
+    """By name, the functions of ``mod`` that each one calls."""
+    return {name: [called for called in called_names(function) if called in mod] for name, function in mod.items()}
 
 
 def _connected(edges: dict[str, list[str]]) -> list[list[str]]:

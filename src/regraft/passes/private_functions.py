@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from ..analysis import called_names, free_symbolic_vars, get_var2val, remove_all_unused, used_vars
+from ..analysis.recursion import callees_first
 from ..analysis.values import definition, leaves_of, resolve
 from ..ir.binding_values import called_name, inline_functions
 from ..ir.dims import Dim, SymVar
@@ -370,7 +371,7 @@ def _is_known(operand: Expr) -> bool:
 def _inlined(module: IRModule, inlinable: Mapping[str, Function], context: PassContext) -> IRModule:
     """``module`` with the calls of ``inlinable`` functions replaced by their bodies."""
     done: dict[str, Function] = {}
-    for name in _callees_first(module):
+    for name in callees_first(module):
         function = module[name]
         table: dict[str | GlobalVar, Function] = {n: done[n] for n in inlinable if n in done}
         done[name] = inline_functions(function, table, keeps_own=True)
@@ -381,20 +382,3 @@ def _inlined(module: IRModule, inlinable: Mapping[str, Function], context: PassC
     )
     unused = inlinable.keys() - called_names(result)
     return result.without_functions(unused) if unused else result
-
-
-def _callees_first(module: IRModule) -> list[str]:
-    """The functions, each after the functions that it calls; a cycle is broken at the first function visited."""
-    done: dict[str, None] = {}
-    entered: set[str] = set()
-    for root in module:
-        stack = [(root, False)]
-        while stack:
-            name, leaving = stack.pop()
-            if leaving:
-                done[name] = None
-            elif name not in entered:
-                entered.add(name)
-                stack.append((name, True))
-                stack.extend((callee, False) for callee in reversed(called_names(module[name])) if callee in module)
-    return list(done)
