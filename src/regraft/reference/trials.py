@@ -57,19 +57,23 @@ class DrawnSizes:
 
 
 def random_value(
-    ty: Type, size: Callable[[Dim], int], random: np.random.Generator, whole: tuple[int, int] = WHOLE
+    ty: Type,
+    size: Callable[[Dim], int],
+    random: np.random.Generator,
+    whole: tuple[int, int] = WHOLE,
+    most: float | None = None,
 ) -> Any:
     """A random value of ``ty``; ``size`` returns the value of each size.
 
-    Floats are normally distributed, integers are in the range ``whole`` (from 0 if unsigned), and bools are True or
-    False with equal probability. Raises `NoValueError` for a tensor of unknown shape or dtype, and for functions and
-    objects.
+    Floats are normally distributed, or evenly between ``most`` and its negative; integers are between those of
+    ``whole`` (from 0 if unsigned), bools are even. Raises `NoValueError` for a tensor of unknown shape or dtype, and
+    for functions and objects.
     """
     match ty:
         case TensorType(shape=tuple() as dims, dtype=str() as dtype):
-            return random_array([size(dim) for dim in dims], dtype, random, whole)
+            return random_array([size(dim) for dim in dims], dtype, random, whole, most)
         case TupleType():
-            return tuple([random_value(field, size, random, whole) for field in ty.fields])
+            return tuple([random_value(field, size, random, whole, most) for field in ty.fields])
         case ShapeType(values=tuple() as values):
             return tuple([size(dim) for dim in values])
         case PrimType():
@@ -77,13 +81,17 @@ def random_value(
                 return ty.value
             if ty.value is not None:
                 return size(ty.value)
-            return random_array((), ty.dtype, random, whole).item()
+            return random_array((), ty.dtype, random, whole, most).item()
         case _:
             raise NoValueError(f"no random value can be made of {ty!r}")
 
 
 def random_array(
-    shape: Sequence[int], dtype: str, random: np.random.Generator, whole: tuple[int, int] = WHOLE
+    shape: Sequence[int],
+    dtype: str,
+    random: np.random.Generator,
+    whole: tuple[int, int] = WHOLE,
+    most: float | None = None,
 ) -> np.ndarray:
     """A random array; see `random_value`."""
     if dtype == "bool":
@@ -92,7 +100,8 @@ def random_array(
         parts = random.standard_normal((2, *shape))
         return (parts[0] + 1j * parts[1]).astype(numpy_dtype(dtype))
     if is_float(dtype):
-        return random.standard_normal(tuple(shape)).astype(numpy_dtype(dtype))
+        floats = random.standard_normal(shape) if most is None else random.uniform(-most, most, shape)
+        return np.asarray(floats).astype(numpy_dtype(dtype))
     low, high = max(whole[0], 0) if is_unsigned(dtype) else whole[0], whole[1]
     if dtype == "int2":
         low, high = max(low, -2), min(high, 1)

@@ -8,7 +8,7 @@ from a table (`random_operations`): each entry writes one binding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,6 @@ from ..ir import (
     IRModule,
     PrimValue,
     SeqExpr,
-    ShapeType,
     SymVar,
     TensorType,
     TupleType,
@@ -34,9 +33,10 @@ from ..ir import (
     const,
 )
 from ..ir.dims import evaluate
-from ..ir.dtypes import is_float, is_unsigned, numpy_dtype
+from ..ir.dtypes import numpy_dtype
 from ..ir.types import substitute_type, type_symvars
 from ..op.primitive.loop import STEP
+from ..reference.trials import NoValueError, random_value
 from .random_operations import (
     CHOICES,
     DEFAULT,
@@ -55,6 +55,8 @@ from .random_operations import (
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
+_WHOLE: Final = (-2, 2)
+"""The least and the greatest integer in the arrays of `random_inputs`."""
 LOOP_BOUND: Final = 4.0
 """The bound on the absolute values that a loop carries."""
 
@@ -260,23 +262,14 @@ def random_inputs(function: Function, seed: int = 0) -> list[Any]:
     for param in function.params:
         for size in type_symvars(param.ty):
             sizes.setdefault(size, min(8 + len(sizes), LARGEST_SIZE))
-    return [_random_value(param.ty, sizes, values, param.name_hint) for param in function.params]
-
-
-def _random_value(ty: Type, sizes: Mapping[SymVar, int], values: np.random.Generator, name: str) -> Any:
-    if isinstance(ty, TupleType):
-        return tuple([_random_value(item, sizes, values, name) for item in ty.fields])
-    if isinstance(ty, ShapeType) and ty.values is not None:
-        return tuple([evaluate(dim, sizes) for dim in ty.values])
-    if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
-        raise ValueError(f"parameter {name} is {ty!r}; random inputs need a tensor of known shape and dtype")
-    shape = [evaluate(dim, sizes) for dim in ty.shape]
-    if ty.dtype == "bool":
-        return values.integers(0, 2, size=shape).astype(np.bool_)
-    if is_float(ty.dtype):
-        return values.uniform(-INPUT_BOUND, INPUT_BOUND, size=shape).astype(numpy_dtype(ty.dtype))
-    low = 0 if is_unsigned(ty.dtype) else -2
-    return values.integers(low, 3, size=shape).astype(numpy_dtype(ty.dtype))
+    found: list[Any] = []
+    for param in function.params:
+        try:
+            found.append(random_value(param.ty, lambda dim: evaluate(dim, sizes), values, _WHOLE, INPUT_BOUND))
+        except NoValueError as error:
+            what = f"parameter {param.name_hint} is {param.ty!r}"
+            raise ValueError(f"{what}; random inputs need a tensor of known shape and dtype") from error
+    return found
 
 
 def programs(most: int = 30, options: Options = DEFAULT, helpers: int = 1) -> SearchStrategy[IRModule]:
