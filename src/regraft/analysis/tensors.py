@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir.dims import Dim, dims_equal
 from ..ir.dtypes import HALF
-from ..ir.expr import Constant, Expr, PrimValue, Tuple, Var
+from ..ir.expr import Expr, PrimValue, Tuple, Var, number_of
 from ..ir.op import Call, Op, is_call_of
 from ..ir.types import TensorType
 from .values import definition, resolve
@@ -40,13 +40,6 @@ def dtype_of(tensor: Expr) -> str | None:
 def same_sizes(ours: Sequence[Dim], theirs: Sequence[Dim]) -> bool:
     """True if the sizes are certainly the same."""
     return len(ours) == len(theirs) and all(dims_equal(a, b) is True for a, b in zip(ours, theirs, strict=True))
-
-
-def number_of(expr: Expr) -> float | None:
-    """The value of a constant of one element; None for other values."""
-    if not isinstance(expr, Constant) or expr.data.size != 1:
-        return None
-    return float(np.asarray(expr.data.numpy(), dtype="float64").reshape(()))
 
 
 def whole_numbers(operand: Expr) -> list[int] | None:

@@ -464,6 +464,15 @@ def prim_value(value: Dim | float | bool | Expr, dtype: str | None = None) -> Ex
     return value if isinstance(value, Expr) else PrimValue(value, dtype)
 
 
+def number_of(value: Expr) -> float | None:
+    """The number that a constant scalar holds, or a scalar that is no tensor; None for anything else."""
+    if isinstance(value, Constant) and value.data.size == 1:
+        return float(value.data.numpy().reshape(())[()])
+    if isinstance(value, PrimValue) and isinstance(value.value, int | float):
+        return float(value.value)
+    return None
+
+
 def extern(name: str, ty: Type | None = None) -> ExternFunc:
     """The external function that is registered under ``name``."""
     return ExternFunc(name, ty)

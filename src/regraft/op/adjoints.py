@@ -12,7 +12,7 @@ from typing import Any
 from ..ir.dims import Dim, dim_product
 from ..ir.dtypes import is_float, itemsize
 from ..ir.errors import RegraftError
-from ..ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, const
+from ..ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, const
 from ..ir.leaf_types import leaf_tensors
 from ..ir.op import Call, Op
 from ..ir.types import UNKNOWN_NDIM, TensorType, TupleType, Type, shapes_equal
@@ -67,15 +67,6 @@ def static_size(call: Call, size: Dim, what: str) -> int:
         remedy = "give it one with transform.BindSymbolicVars, or R.match_cast"
         raise _needs(call, f"{what} as a number, but it is {size}; {remedy}")
     return size
-
-
-def number_of(value: Expr) -> float | None:
-    """The number in a constant of one element or in a `PrimValue`; None for anything else."""
-    if isinstance(value, Constant) and value.data.size == 1:
-        return float(value.data.numpy().reshape(())[()])
-    if isinstance(value, PrimValue) and isinstance(value.value, int | float):
-        return float(value.value)
-    return None
 
 
 def fields_of(value: Expr) -> tuple[Expr, ...]:

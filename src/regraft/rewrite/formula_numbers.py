@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..analysis.tensors import number_of
 from ..analysis.values import is_number
-from ..ir.expr import Constant, PrimValue
+from ..ir.expr import Constant, PrimValue, number_of
 from ..pattern.build import is_const, wildcard
 from ..pattern.pattern import DFPattern
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.dtypes import is_bool, is_float, is_integer, is_unsigned
-from ...ir.expr import Expr
+from ...ir.expr import Expr, number_of
 from ...ir.op import Call, GradientRule, Precision, Trait
-from ..adjoints import collapse_to, number_of
+from ..adjoints import collapse_to
 from ..row import binary
 from ..rules import OfKinds, broadcast_rule, has_order, is_real
 from ..semantics import array_function, cast, dtype_name, rounded_once, standard, truncated_divide

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...analysis.masks import AS_GOOD_AS_INFINITE
-from ...analysis.tensors import number_of, same_sizes, shape_of
+from ...analysis.tensors import same_sizes, shape_of
 from ...analysis.uniform import uniform_of
 from ...analysis.values import definition, resolve
 from ...ir.dims import Dim, SymVar, dims_equal
-from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, Var
+from ...ir.expr import Constant, Expr, PrimValue, ShapeExpr, Tuple, Var, number_of
 from ...ir.op import Call, Op
 
 

@@ -15,10 +15,10 @@ from ...analysis.axes import AxisGroup, Groups, View, arrangement, atoms, axis_o
 from ...analysis.compile_time import weights_of
 from ...analysis.contraction import contraction_of
 from ...analysis.finite_values import FiniteValues
-from ...analysis.tensors import dtype_of, number_of, same_sizes, shape_of, whole_numbers
+from ...analysis.tensors import dtype_of, same_sizes, shape_of, whole_numbers
 from ...analysis.values import call_of, definition, resolve
 from ...ir.dims import dims_equal
-from ...ir.expr import Expr, Var
+from ...ir.expr import Expr, Var, number_of
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Function

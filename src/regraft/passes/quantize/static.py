@@ -16,14 +16,14 @@ from ... import op as ops
 from ...analysis.compile_time import known_before_inputs
 from ...analysis.tensors import shape_of
 from ...analysis.values import call_of
-from ...ir.expr import Constant, Expr, PrimValue, Tuple, TupleGetItem, Var, const
+from ...ir.expr import Constant, Expr, PrimValue, Tuple, TupleGetItem, Var, const, number_of
 from ...ir.module import IRModule
 from ...ir.op import Call, is_call_of
 from ...ir.program import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from ...ir.tensor_data import TensorData
 from ...ir.types import TensorType
 from ...ir.visitor import iter_bindings
-from ...op.adjoints import number_of, tensor_type
+from ...op.adjoints import tensor_type
 from ...pattern import PatternContext, is_const, is_op, wildcard
 from ...rewrite import Bindings, Decline, Rule, RuleSet, decline
 from ..context import PassContext
