@@ -12,11 +12,11 @@ from ..ir.program import Function
 class ForwardCopy(NewVariables):
     """The parameters, blocks and result of a function over new variables.
 
-    ``leaves`` takes each variable of the function to what stands for it.
+    ``leaves`` maps each variable of the function to its replacement.
     """
 
     def __init__(self, function: Function, around: Mapping[Var, Expr] | None = None) -> None:
-        """``around``: what stands for variables from outside of the function."""
+        """``around``: the replacements of variables from outside the function."""
         super().__init__()
         for var, leaf in (around or {}).items():
             self.remap(var, leaf)

@@ -465,7 +465,7 @@ def prim_value(value: Dim | float | bool | Expr, dtype: str | None = None) -> Ex
 
 
 def number_of(value: Expr) -> float | None:
-    """The number that a constant scalar holds, or a scalar that is no tensor; None for anything else."""
+    """The number in a constant of one element or in a `PrimValue`; None for anything else."""
     if isinstance(value, Constant) and value.data.size == 1:
         return float(value.data.numpy().reshape(())[()])
     if isinstance(value, PrimValue) and isinstance(value.value, int | float):

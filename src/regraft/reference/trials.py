@@ -65,9 +65,9 @@ def random_value(
 ) -> Any:
     """A random value of ``ty``; ``size`` returns the value of each size.
 
-    Floats are normally distributed, or evenly between ``most`` and its negative; integers are between those of
-    ``whole`` (from 0 if unsigned), bools are even. Raises `NoValueError` for a tensor of unknown shape or dtype, and
-    for functions and objects.
+    Floats are normally distributed, or with ``most`` uniformly from its negative to it. Integers are in the range
+    ``whole`` (from 0 if unsigned), and bools are True or False with equal probability. Raises `NoValueError` for a
+    tensor of unknown shape or dtype, and for functions and objects.
     """
     match ty:
         case TensorType(shape=tuple() as dims, dtype=str() as dtype):
