@@ -35,7 +35,7 @@ from .pooling import POOL_ORDER, PoolWindows, check_pool
 __all__ = ["avg_pool2d_backward", "max_pool2d_backward", "nll_loss_backward", "take_backward"]
 
 
-def _require_adjoint(call: Call, expected: Sequence[Dim] | None, ndim: int) -> None:
+def require_adjoint(call: Call, expected: Sequence[Dim] | None, ndim: int) -> None:
     """Raise `OpTypeError` if the first operand cannot be the adjoint of a result of shape ``expected``."""
     adjoint = require_float(call, 0)
     if ndim != UNKNOWN_NDIM and adjoint.ndim not in (UNKNOWN_NDIM, ndim):
@@ -51,9 +51,9 @@ def _nll_loss_backward_type(call: Call) -> Type:
     predictions, dims, ndim = check_nll_loss(call, 1)
     common_dtype(call, (0, 1))
     if call.attrs.reduction == "none":
-        _require_adjoint(call, dims, ndim)
+        require_adjoint(call, dims, ndim)
     else:
-        _require_adjoint(call, (), 0)
+        require_adjoint(call, (), 0)
     return predictions
 
 
@@ -133,7 +133,7 @@ def _pool_backward_type(call: Call) -> Type:
     data = require_float(call, 1)
     dims = check_pool(call, 1)
     common_dtype(call)
-    _require_adjoint(call, arranged_type(call, "out_layout", letters, dims, None).shape, len(letters))
+    require_adjoint(call, arranged_type(call, "out_layout", letters, dims, None).shape, len(letters))
     return data
 
 
@@ -219,7 +219,7 @@ def _take_backward_type(call: Call) -> Type:
     common_dtype(call, (0, 1))
     taken = operator_of(take)(*call.args[1:], **call.attrs).ty
     assert isinstance(taken, TensorType)
-    _require_adjoint(call, taken.shape, taken.ndim)
+    require_adjoint(call, taken.shape, taken.ndim)
     return tensor_operand(call, 1)
 
 

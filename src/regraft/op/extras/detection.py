@@ -58,14 +58,20 @@ def _valid_counts(xp: Any, data: Any, score_threshold: float, id_index: int, sco
     valid = _columns(xp, data, score_index) > score_threshold
     if id_index >= 0:
         valid = valid & (_columns(xp, data, id_index) >= 0)
-    order = xp.argsort(xp.astype(~valid, xp.int32), axis=1, stable=True)
-    kept = xp.take_along_axis(valid, order, axis=1)
-    rows = _rows(xp, data, order)
-    return (
-        xp.astype(xp.sum(xp.astype(valid, xp.int32), axis=1), xp.int32),
-        xp.where(xp.expand_dims(kept, axis=2), rows, filled(xp, rows.shape, -1, rows)),
-        _or_nothing(xp, kept, order),
-    )
+    order, kept = _true_first(xp, valid)
+    count = xp.astype(xp.sum(xp.astype(valid, xp.int32), axis=1), xp.int32)
+    return count, _kept_rows(xp, _rows(xp, data, order), kept), _or_nothing(xp, kept, order)
+
+
+def _true_first(xp: Any, flags: Any) -> tuple[Any, Any]:
+    """The order that moves the true ``flags`` of each batch to the front, and the flags in that order."""
+    order = xp.argsort(xp.astype(~flags, xp.int32), axis=1, stable=True)
+    return order, xp.take_along_axis(flags, order, axis=1)
+
+
+def _kept_rows(xp: Any, rows: Any, kept: Any) -> Any:
+    """``rows`` where ``kept`` is true, rows of -1 elsewhere."""
+    return xp.where(xp.expand_dims(kept, axis=2), rows, filled(xp, rows.shape, -1, rows))
 
 
 def _rows(xp: Any, data: Any, order: Any) -> Any:
@@ -147,8 +153,7 @@ def _suppression(xp: Any, attrs: Any, data: Any, valid_count: Any, indices: Any)
     scores = _columns(xp, data, attrs.score_index)
     order = xp.argsort(-xp.where(counted, scores, xp.full_like(scores, float("-inf"))), axis=1, stable=True)
     kept = counted & (places < attrs.top_k) if attrs.top_k > 0 else counted
-    rows = _rows(xp, data, order)
-    rows = xp.where(xp.expand_dims(kept, axis=2), rows, filled(xp, rows.shape, -1, rows))
+    rows = _kept_rows(xp, _rows(xp, data, order), kept)
     overlap = _overlap(xp, rows, attrs.coord_start)
     rivals = xp.ones_like(overlap, dtype=xp.bool)
     if attrs.id_index >= 0 and not attrs.force_suppress:
@@ -162,24 +167,17 @@ def _suppression(xp: Any, attrs: Any, data: Any, valid_count: Any, indices: Any)
         chosen = _hard(
             xp, _columns(xp, rows, attrs.score_index) > 0, kept, (overlap >= attrs.iou_threshold) & rivals, limit
         )
-        rows = xp.where(xp.expand_dims(chosen, axis=2), rows, filled(xp, rows.shape, -1, rows))
+        rows = _kept_rows(xp, rows, chosen)
     if not attrs.return_indices:
-        if attrs.invalid_to_bottom:
-            return _front(xp, rows, _columns(xp, rows, attrs.score_index) >= 0)
-        return rows
-    first = xp.argsort(xp.astype(~chosen, xp.int32), axis=1, stable=True)
+        if not attrs.invalid_to_bottom:
+            return rows
+        order, stays = _true_first(xp, _columns(xp, rows, attrs.score_index) >= 0)
+        return _kept_rows(xp, _rows(xp, rows, order), stays)
+    first, chosen_first = _true_first(xp, chosen)
     found = xp.take_along_axis(indices, xp.take_along_axis(order, first, axis=1), axis=1)
-    found = _or_nothing(xp, xp.take_along_axis(chosen, first, axis=1), found)
+    found = _or_nothing(xp, chosen_first, found)
     count = xp.astype(xp.sum(xp.astype(chosen, xp.int32), axis=1, keepdims=True), xp.int32)
     return (rows, found, count) if attrs.soft_nms_sigma > 0 else (found, count)
-
-
-def _front(xp: Any, rows: Any, kept: Any) -> Any:
-    """The rows where ``kept`` is true, in their order, followed by rows of -1."""
-    order = xp.argsort(xp.astype(~kept, xp.int32), axis=1, stable=True)
-    moved = _rows(xp, rows, order)
-    stays = xp.expand_dims(xp.take_along_axis(kept, order, axis=1), axis=2)
-    return xp.where(stays, moved, filled(xp, rows.shape, -1, rows))
 
 
 def _hard(xp: Any, positive: Any, kept: Any, suppresses: Any, limit: int) -> Any:
@@ -239,8 +237,7 @@ def _soft(
     moved = _rows(xp, rows, perm)
     at_score = xp.reshape(positions(xp, rows.shape[2], rows), (1, 1, -1)) == score_index
     moved = xp.where(at_score, xp.expand_dims(scores, axis=2), moved)
-    moved = xp.where(xp.expand_dims(taken, axis=2), moved, filled(xp, rows.shape, -1, rows))
-    return taken, moved, xp.take_along_axis(order, perm, axis=1)
+    return taken, _kept_rows(xp, moved, taken), xp.take_along_axis(order, perm, axis=1)
 
 
 @declares(

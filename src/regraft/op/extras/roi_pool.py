@@ -11,13 +11,14 @@ from typing import Any, Final
 from ...ir.dims import dims_equal
 from ...ir.expr import Expr
 from ...ir.op import Call, wrong_operand
-from ...ir.types import TensorType, Type, shapes_equal
+from ...ir.types import TensorType, Type
 from ..adjoints import GradientError
+from ..composite.backward import require_adjoint
 from ..layouts import arranged_type, canonical_dims, data_letters, from_canonical, to_canonical
 from ..primitive.row_updates import fold_into_rows
 from ..primitive.windows import require_at_least
 from ..public_function import Spatial, declares, operator_of
-from ..rules import common_dtype, format_dims, require_float, require_rank
+from ..rules import common_dtype, require_float, require_rank
 from ..semantics import cast, dtype_name, filled, positions, widened, with_attrs
 
 __all__ = ["roi_pool", "roi_pool_backward"]
@@ -110,10 +111,9 @@ def roi_pool(data: Expr, rois: Expr, pooled_size: Spatial, spatial_scale: float,
 
 
 def _backward_type(call: Call) -> Type:
-    pooled, adjoint = pooled_type(call, 1), require_float(call, 0)
+    pooled = pooled_type(call, 1)
     common_dtype(call)
-    if pooled.shape is not None and adjoint.shape is not None and shapes_equal(pooled.shape, adjoint.shape) is False:
-        raise wrong_operand(call, 0, f"the shape of the result that it is the adjoint of, {format_dims(pooled.shape)}")
+    require_adjoint(call, pooled.shape, pooled.ndim)
     return require_float(call, 1)
 
 
