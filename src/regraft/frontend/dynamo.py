@@ -80,7 +80,7 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _kinds_of_results(graph_module: torch.fx.GraphModule) -> list[bool]:
-    """True for each result of a graph that is complex."""
+    """One bool for each result of a graph: True if it is complex."""
     output = next(node for node in graph_module.graph.nodes if node.op == "output")
     return [
         is_complex(node.meta.get("example_value")) for node in pytree.tree_leaves(output.args[0]) if node is not None

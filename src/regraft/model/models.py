@@ -263,7 +263,8 @@ def write_model(
 def torch_module(module: IRModule, name: str, *, share_memory: bool = False) -> Any:
     """A function of ``module`` as a PyTorch module, made by `to_torch`.
 
-    Calls that would not come back as the one PyTorch operator that they were are rewritten to PyTorch's forms.
+    The program is rewritten to PyTorch's forms (`TorchForms`), except values that become one of the source model's
+    PyTorch operators again.
     """
     from ..formats.torch import require_torch
 

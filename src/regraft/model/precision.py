@@ -138,7 +138,8 @@ def _tried(
 
     Of the latter, the candidate comes first that is expected to be fastest with as few layers as its error allows. Then
     come candidates that time ran out for before, and at last candidates whose error is so large that hardly a layer
-    could stay. A candidate that only replaces another one whose error is too large has no row if that error is not.
+    could stay. A candidate that is tried only in place of a faster one has no row unless the faster one's error is too
+    large.
     """
     trials = search.trials
     rows: dict[int, Attempt] = {}

@@ -113,8 +113,8 @@ def error_by_steps(module: IRModule, run: Callable[[IRModule], RunOriginal], tri
 def codes_within_steps(
     module: IRModule, name: str, run: Callable[[IRModule], RunOriginal], trial: ExpectedRun, found: Sequence[np.ndarray]
 ) -> list[bool]:
-    """True for each output of function ``name`` in which ``found`` differs by at most one code, at elements where it
-    may.
+    """One bool for each output of function ``name``: True if ``found`` differs by at most one code there, and only at
+    elements where it may.
 
     An element may differ if a quantization gives it, perhaps moved, and if its value before is so close to both codes
     that the tolerance of the quantized values takes it from one code to the other. That tolerance is the dtype's, or

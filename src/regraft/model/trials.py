@@ -54,8 +54,8 @@ _MOST_IN_MEMORY: Final = 1 << 30
 
 
 class Made(NamedTuple):
-    """A module with all layers of a candidate in few bits, their bindings, and the reason if there are none, as an
-    ending.
+    """A module with all layers of a candidate in few bits, their bindings, and the reason if there are none, as the end
+    of a sentence.
     """
 
     module: IRModule

@@ -1,4 +1,4 @@
-"""The comparison of a model with its rewritten form: both must give the same values, each run in the user's form of it.
+"""The comparison of a model with its rewritten form: both must give the same values, each run as its users run it.
 
 An ONNX model runs on ONNX Runtime and a PyTorch model on PyTorch, without being read by regraft, so the comparison
 covers reading, rewriting and writing. Programs of regraft run on the default engine. A model that its framework does

@@ -71,8 +71,8 @@ def keep_complex_whole(program: ExportedProgram) -> None:
 
 
 def _are_parts_of_one(real: Any, imag: Any) -> bool:
-    """True if two nodes are the real and the imaginary part of one tensor. Both parts of a tensor of zeros count as
-    either.
+    """True if two nodes are the real and the imaginary part of one tensor. Of a tensor of zeros, either part may stand
+    for the other.
     """
     targets = [getattr(part, "target", None) for part in (real, imag)]
     if not all(target in _SIDES for target in targets) or real.args[0] is not imag.args[0]:

@@ -70,7 +70,7 @@ def with_speed(run: Callable[..., Any], speed: Speed, function: Function, device
 
 
 def _of_arguments(guards: Sequence[Any]) -> list[bool]:
-    """True for each guard of a compiled function that is about a call's arguments; these guards are checked.
+    """One bool for each guard of a compiled function: True if it is about a call's arguments, and so is checked.
 
     The other guards are about names that the generated code reads: operators, constants, kernels. These names are never
     rebound, and there are hundreds of them, so checking them takes a tenth of a small training step.

@@ -28,8 +28,8 @@ class Remains(NamedTuple):
 
 
 def remains_of_calls(module: IRModule) -> Remains:
-    """The calls that ``module`` was read from and that `restore_calls` does not restore whole, in ``module``'s own
-    form.
+    """The number of operators of ``module`` after `restore_calls`, and the calls that it was read from and that take
+    more operators there than before.
 
     Calls that share a value are counted together, because several may take fewer operators than before. Cost: linear.
     """

@@ -39,7 +39,8 @@ def add_axes_after(node: ir.Node) -> None:
 
 
 def _added_before(node: ir.Node) -> tuple[ir.Value | None, list[bool], set[int]] | None:
-    """The operand of a reduction before axes are added to it, True for each axis that is added, and the reduced axes.
+    """The operand of a reduction before axes are added to it, one bool for each axis (True if it is added), and the
+    reduced axes.
 
     None if no axis is added, or if only added axes are reduced.
     """
@@ -53,7 +54,7 @@ def _added_before(node: ir.Node) -> tuple[ir.Value | None, list[bool], set[int]]
 
 
 def _added_axes(node: ir.Node) -> list[bool] | None:
-    """True for each axis of its result that ``node`` adds with size 1; None if it does something else, too."""
+    """One bool for each axis of its result: True if ``node`` adds it, with size 1. None if it does anything else."""
     source = node.inputs[0] if node.inputs else None
     rank = None if source is None else rank_of(source)
     if source is None or rank is None or node.op_type not in ("Unsqueeze", "Reshape"):
