@@ -15,7 +15,10 @@ from ..op.primitive.reduction import extreme_of_none
 
 
 class Line(NamedTuple):
-    """The windows along one axis: its size, and the index of each element (windows, elements), beyond it in padding."""
+    """The windows along one axis: its size, and the index of each element (windows, elements).
+
+    An element of padding has an index outside of the axis.
+    """
 
     size: int
     places: np.ndarray

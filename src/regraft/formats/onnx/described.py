@@ -20,7 +20,7 @@ _ENTRY: Final = 2
 
 
 def description_size(graph: ir.Graph) -> int:
-    """The approximate bytes of ``graph`` in a file, without constants but with bodies. Cost: linear in its nodes."""
+    """The approximate bytes of ``graph`` in a file, with bodies, without the numbers of constants. Cost: linear."""
     constants = [value for value in graph.initializers.values() if not value.is_graph_input()]
     total = sum(_TYPE + len(value.name or "") for value in constants)  # their sizes are counted with their numbers
     total += _values([*graph.inputs, *graph.outputs])

@@ -24,7 +24,7 @@ MOST_IN_ONE_FILE: Final = 2**31 - 2**20
 
 _LEAST_OUTSIDE: Final = 1024
 _ALIGNMENT: Final = 64
-"""Constants of each file are moved to a multiple of this many bytes."""
+"""In a joint file, the content of each file of constants starts at a multiple of this many bytes."""
 _PART: Final = 1 << 24
 
 IN_OTHER_FILES: Final = "regraft: constants in other files"
@@ -67,8 +67,8 @@ def write_model(model: ir.Model, path: Path, external_data: bool | str, carried:
 
     ``carried`` are the ends of the model that `regraft.formats.onnx.carried` took off.
     Both files are written under other names, checked, and then moved into place. Returns the model as the file holds
-    it; for a large file, with references to the constants in it. Raises `ConvertError` if the folder does not exist,
-    the disk is full, or the model is not valid; nothing is left behind then.
+    it; for a large file, with references to the constants in it. Raises `ConvertError` if the constants do not fit into
+    one file, the folder does not exist, the disk is full, or the model is not valid; nothing is left behind then.
     """
     constants = [value.const_value for value in model.graph.initializers.values() if value.const_value is not None]
     size = sum(tensor.nbytes for tensor in constants)
@@ -196,13 +196,17 @@ def _checked(tensor: ir.ExternalTensor, name: str, folder: str, roots: Iterable[
 
 
 def external_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """The files, other than the model file ``path``, that hold its constants, each once. The model must be readable."""
+    """The files with constants outside of the message of the model at ``path``, each once.
+
+    A large model file is one of them, because its own large constants are not read with the message. The model must be
+    readable.
+    """
     proto, _ = without_ends(read_proto(os.fspath(path)))
     return tuple(Path(one) for one in dict.fromkeys(_location(path, tensor) for tensor in _outside(proto)))
 
 
 def _outside(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """The constants of a model that are stored in other files."""
+    """The constants of a model whose bytes are not in its message."""
     for graph in with_bodies(proto.graph):
         yield from (one for one in graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL)
 

@@ -60,7 +60,10 @@ class Graph:
         return f"{self._prefix}{next(self._numbers)}"
 
     def named(self, value: str, name: str, since: int) -> str:
-        """Rename ``value`` to ``name``, that of the file, if a node from ``since`` on makes it; returns the name."""
+        """Rename ``value`` to ``name``, that of the file, or a similar name, if a node from ``since`` on makes it.
+
+        Returns the name that ``value`` has then.
+        """
         nodes = self.nodes[since:]
         if not any(value in node.output for node in nodes):
             return value

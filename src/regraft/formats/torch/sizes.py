@@ -131,7 +131,7 @@ class SizeTable:
         return self.expression(expression)
 
     def may_be_negative(self, size: Any) -> bool:
-        """True if a symbolic integer that is read from a tensor has no lower bound of 0, so that it may be no size."""
+        """True if a symbolic integer, read from a tensor, is not known to be 0 or more, as a size must be."""
         known = size.node.shape_env.var_to_range.get(size.node.expr)
         return known is not None and not bool(known.lower >= 0)
 

@@ -59,7 +59,10 @@ def have_one_shape(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def default_device() -> torch.device:
-    """PyTorch's device for new tensors. It is read from an empty tensor while compiling, because that compiles."""
+    """PyTorch's device for new tensors.
+
+    While a model is compiled, it is the device of an empty tensor: PyTorch's own function cannot be compiled.
+    """
     return torch.empty(0).device if torch.compiler.is_dynamo_compiling() else torch.get_default_device()
 
 

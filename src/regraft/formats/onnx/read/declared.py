@@ -156,7 +156,10 @@ def _defined_dtype(node: NodeImporter, value: ir.Value) -> str | None:
 
 
 def pure_names(names: Iterable[str]) -> frozenset[str]:
-    """The domains and operators in ``names``, which have no effects. Raises `ConvertError` for a domain of ONNX."""
+    """The domains and operators in ``names``, which a user says have no effects.
+
+    Raises `ConvertError` for a domain of ONNX itself, and for a text that is neither a domain nor ``domain::Name``.
+    """
     found = frozenset(names)
     for name in found:
         domain, colons, op_type = name.partition("::")

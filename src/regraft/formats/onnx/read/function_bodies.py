@@ -17,7 +17,7 @@ def function_body(
 ) -> tuple[ir.Function, tuple[str, ...]] | None:
     """The function that defines the operator of ``node`` in ONNX, with its attributes filled in; None if there is none.
 
-    Also returns the names of its outputs. The function may not compute those that the node does not ask for.
+    Also returns the names of all its outputs in order. The function itself has only the outputs that its nodes compute.
     """
     version = opset_imports.get(node.domain, 1)
     try:

@@ -1,7 +1,7 @@
 """The graph of an ONNX model as a program.
 
 `GraphImporter` walks over the nodes in order and looks up the expression of each in `importing.IMPORTERS`, the table by
-operator that `importers` fills. An operator that is not in the table is read through the function that defines it in
+operator that `read` fills. An operator that is not in the table is read through the function that defines it in
 ONNX, if there is one.
 Sizes are followed through the arithmetic of models on shapes, so that a reshape to computed sizes has a shape with
 names in it.
@@ -289,7 +289,8 @@ class GraphImporter:
     def _carried(self, node: NodeImporter, error: UnsupportedNodeError) -> tuple[Expr | None, ...]:
         """The results of a node that cannot be read, carried as it is. Raises ``error`` if it is not to be carried.
 
-        A node after a foreign node is carried, unless more facts would be unknown than the foreign node leaves open.
+        A node that waits for facts of the run must have results of known rank and dtype. The types may be unknown if
+        ``carries`` is set, or if an operand comes from a foreign node and its type is not fully known.
         """
         carries = self.carries or self._reads_untold(node.node)
         waits = isinstance(error, UndecidedNodeError) and not self._is_of_run

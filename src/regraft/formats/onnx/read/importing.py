@@ -305,7 +305,7 @@ class NodeImporter:
 
 
 def constant_of(tensor: Any, name: str, *, is_stored: bool = False) -> Constant:
-    """A constant. Numbers in another file are read when they are first needed.
+    """A constant. Numbers that are not in the message of the model are read from their file when they are first needed.
 
     ``is_stored`` is True if the model stores it under its name, like weights. Floats of rank 1 or more keep the name.
     """

@@ -98,7 +98,7 @@ def _place(node: NodeImporter) -> Imported:
         return const(np.asarray(0, np.int64))
     own = axis % node.rank()
     others = [size for place, size in enumerate(node.ty(0).shape or ()) if place != own]
-    if 0 in others:  # the result is empty, or the axis is; nothing is searched
+    if 0 in others:  # the result is empty, whether the axis is or not; nothing is searched
         return ops.full([*others[:own], *[1] * keepdims, *others[own:]], 0, "int64")
     if not node.attr("select_last_index", 0):
         return function(x, axis, keepdims)

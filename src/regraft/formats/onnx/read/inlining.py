@@ -36,9 +36,9 @@ def _bring_to_opsets(function: ir.Function, model: ir.Model) -> None:
 
 
 class _NewNamesEachTime(passes.InlinePass):
-    """onnx-ir's pass, for which the names of a function are new at each call.
+    """onnx-ir's pass, with names inside a function that are new at each call.
 
-    The pass itself would try numbers from 2 on for a name that is taken, at each call.
+    For a name that is taken, the pass itself would try all numbers from 2 on, again at each call.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _NewNamesEachTime(passes.InlinePass):
         return super()._instantiate_call(node, call_site_id)
 
     def _free_name(self, name: str, used: set[str]) -> str:
-        """``name`` if it is unused, else with a number after it that makes it unused."""
+        """``name`` if it is unused, else ``name`` with the smallest number after it that makes it unused."""
         if name not in used:
             return name
         number = self._last_numbers.get(name, 1)

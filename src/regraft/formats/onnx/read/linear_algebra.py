@@ -193,7 +193,7 @@ def _has_even_blocks(node: NodeImporter, axis: int) -> bool:
 
 
 def _filled_up(node: NodeImporter, axis: int) -> Constant | None:
-    """Known codes, padded so that the last block along ``axis`` is full; None for unknown codes."""
+    """Known codes, padded so that the last block along ``axis`` is full; None for other codes."""
     known = node.graph.known(node.imported(0))
     if known is None or node.rank() != node.rank(1):
         return None

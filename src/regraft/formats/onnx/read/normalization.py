@@ -222,6 +222,6 @@ def _angles(node: NodeImporter, index: int, pairs: int, heads_axis: int) -> Expr
         table = node.emit(ops.take(table, node.operand(3), axis=0))
     table = node.emit(ops.strided_slice(table, [2], [0], [pairs]))
     assert isinstance(table.ty, TensorType)
-    if table.ty.shape is not None and table.ty.shape[-1] != pairs:  # it has so many columns, under a name
+    if table.ty.shape is not None and table.ty.shape[-1] != pairs:  # the table has ``pairs`` columns, under a name
         table = node.graph.builder.match_cast(table, TensorType([*table.ty.shape[:-1], pairs], table.ty.dtype))
     return node.emit(ops.expand_dims(table, heads_axis))

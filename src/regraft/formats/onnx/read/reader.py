@@ -50,8 +50,8 @@ def from_onnx(
             as ``x_0``. A model whose ranks depend on sizes can only be read if these are known.
         pure: The undeclared operators that have no effects: ``"domain"`` or ``"domain::Name"``. Calls of other
             undeclared operators stay in their place, and are never shared or removed.
-        carry: True to read ONNX nodes without a reader as calls of foreign operators, ``ai.onnx::Name``, which
-            `to_onnx` writes as the original nodes, including bodies. Such a program has a form in ONNX only.
+        carry: True to read ONNX nodes that cannot be read otherwise as calls of foreign operators, ``ai.onnx::Name``,
+            which `to_onnx` writes as the original nodes, including bodies. Such a program has a form in ONNX only.
 
     A node that needs sizes or numbers of the run becomes a foreign call, too: the run on NumPy reads it, and `to_onnx`
     writes it unchanged. Its rank must be known.

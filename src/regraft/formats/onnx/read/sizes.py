@@ -1,7 +1,7 @@
 """Tensors of sizes: small integer tensors whose elements are known, as numbers or names, when a model is read.
 
 Models compute shapes with tensor operators. While all operands are known, these are `Sizes` without bindings, and
-`importers.size_arithmetic` computes with them. If one is needed as a tensor, `Sizes.expression` makes it.
+`size_arithmetic` computes with them. If one is needed as a tensor, `Sizes.expression` makes it.
 """
 
 from __future__ import annotations
@@ -92,5 +92,5 @@ _NO_NAMES: Final = frozenset({"none", "null", "nan", "unk", "unknown", "undefine
 
 
 def is_size_name(text: str) -> bool:
-    """True if a file's text for a size is a name, so that sizes of this name are equal; ONNX Runtime needs no names."""
+    """True if a file's text for a size is a name, so that sizes of this name are equal. ONNX Runtime takes any text."""
     return any(letter.isalpha() for letter in text) and text.strip().lower() not in _NO_NAMES

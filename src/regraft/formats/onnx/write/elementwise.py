@@ -184,8 +184,8 @@ def _divide(lowering: Lowering, call: Call) -> Lowered:
         return _Integers(lowering, call).quotient(truncated=True)
     one, x = call.args
     if isinstance(one, Constant) and not one.data.shape and is_float(one.data.dtype) and is_number(one, 1.0, rtol=0):
-        # ONNX Runtime replaces a reciprocal that is multiplied by one division. That rounds once, not twice, so a
-        # quantization whose largest element lies between two steps would round to the other step.
+        # ONNX Runtime turns ``y * Div(1, x)`` into ``Div(y, x)``. That rounds once, not twice, so a quantization whose
+        # largest element lies between two steps would round to the other step.
         return lowering.graph.op("Reciprocal", lowering.tensor(x))
     return lowering.graph.op("Div", *lowering.tensors(call.args))
 

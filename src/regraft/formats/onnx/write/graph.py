@@ -42,9 +42,10 @@ _MOST_PARTED: Final = 16
 _SIZES_BESIDE_SCALES: Final = range(11, 13)
 """The opsets in which a `Resize` to sizes has empty scales before the sizes."""
 _CANNOT: Final = 1_000_000
-"""The cost of a row that cannot be read."""
+"""The cost of a row that no single node can make."""
 _SHORT: Final = 8
-"""All ways to join a shape of at most so many sizes are tried. For longer ones, parts are as long as known rows."""
+"""All ways to join a shape of at most so many sizes are tried. In a longer shape, a part has at most so many sizes, or
+as many as the longest known row."""
 
 
 class _Row(NamedTuple):
@@ -441,7 +442,7 @@ class GraphWriter:
         return variable in self._block.readers
 
     def has_size(self, variable: SymVar) -> bool:
-        """True if the value of ``variable`` has been computed in this block."""
+        """True if the value of ``variable`` has been computed, in this block or in one around it."""
         return variable in self._block.sizes
 
     def size(self, dim: Dim) -> ir.Value:

@@ -271,7 +271,10 @@ class Lowering:
         raise ConvertError(f'a call of the {name} cannot be written as ONNX; the engine for target="numpy" runs it')
 
     def _written(self, lower: Lower, call: Call) -> Lowered | None:
-        """The value that ``lower`` writes; None if it declines or needs an operator that the opset does not have."""
+        """The value that ``lower`` writes; None if it declines or needs an operator that the opset does not have.
+
+        Raises `NoSuchOperatorError` in the latter case if the operator of the call has no decomposition.
+        """
         nodes = self.graph.nodes
         before = len(nodes)
         try:

@@ -50,7 +50,10 @@ def _has_input(node: ir.Node, index: int) -> bool:
 
 
 def _is_of_several_axes(node: ir.Node) -> bool:
-    """True if an axis after a node's axis may have another size than 1: before opset 13 these axes count as one."""
+    """True if an axis after a node's axis may have another size than 1.
+
+    Before opset 13, the node's axis and all axes after it count as one.
+    """
     shape = node.inputs[0].shape if node.inputs and node.inputs[0] is not None else None
     if shape is None or "axis" not in node.attributes:
         return True

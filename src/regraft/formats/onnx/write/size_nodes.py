@@ -15,9 +15,9 @@ from .graph import GraphWriter
 
 
 def put_sizes_late(graph: GraphWriter, results: Sequence[ir.Value]) -> None:
-    """Move the nodes that compute integers from shapes and constants only before the first other node that reads them.
+    """Place each node that computes integers from shapes and constants alone just before its first other reader.
 
-    Those that only ``results`` need come last. Other nodes keep their order. Cost: linear in the nodes.
+    Nodes that only ``results`` need come last. Other nodes keep their order. Cost: linear in the nodes.
     """
     held: dict[ir.Value, ir.Node] = {}
     sizes: set[ir.Value] = set()

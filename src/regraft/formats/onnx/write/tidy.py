@@ -343,7 +343,8 @@ _ARRANGEMENTS: Final[dict[str, Callable[[GraphWriter, ir.Node, TensorData], tupl
     "Reshape": _reshaped,
     "Unsqueeze": _unsqueezed,
 }
-"""For each operator that only rearranges its first operand, the function for its shape on a constant; None: unknown."""
+"""For each operator that only rearranges its first operand, a function that gives the shape of the result for a
+constant operand, or None if that is unknown."""
 
 
 def _is_same(node: ir.Node, other: ir.Node, index: int) -> bool:
