@@ -100,7 +100,7 @@ def targets(
     as_json: options.AsJson = False,
 ) -> None:
     """List the machines that `optimize --target` knows by name, and this one."""
-    from ..model import check_output, staged
+    from ..model import check_output, write_text
     from ..model.machines import PROFILES, this_machine
     from ..run.processor import FEATURES
 
@@ -113,8 +113,7 @@ def targets(
         console.print_table("Targets", ("target", "architecture", "computes"), rows)
     if save is not None:
         check_output(save, ())
-        with staged(save) as path:
-            path.write_text(json.dumps(own.to_dict(), indent=2) + "\n", encoding="utf-8")
+        write_text(save, json.dumps(own.to_dict(), indent=2) + "\n")
         console.print_line(f"Wrote {save}")
 
 

@@ -20,6 +20,15 @@ def is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
+def flush_to_disk(path: Path) -> None:
+    """Have the system write a file or a folder to the disk now."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @contextmanager
 def whole_file(path: Path) -> Generator[IO[bytes]]:
     """A new file that replaces ``path`` at the end of the ``with`` block.

@@ -20,7 +20,7 @@ import numpy as np
 from ..ir.hashing import structural_hash
 from ..ir.module import IRModule
 from .errors import UsageError
-from .files import staged
+from .files import write_text
 from .machines import this_machine
 
 Cache: TypeAlias = "bool | str | os.PathLike[str]"
@@ -91,8 +91,7 @@ class Decisions:
         content = {"format": _FORMAT, "key": _plain(key), "decision": facts}
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with staged(self._path(key)) as path:
-                path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            write_text(self._path(key), json.dumps(content, indent=1) + "\n")
         except OSError as error:
             _say(f"the decision is not kept in {self._folder}: {error}")
 

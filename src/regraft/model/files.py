@@ -15,7 +15,7 @@ from secrets import token_hex
 from typing import Final
 
 from ..ir.errors import RegraftError
-from ..ir.whole_file import is_device
+from ..ir.whole_file import flush_to_disk, is_device
 from .errors import OutputError, UsageError
 
 _WEIGHT_SUFFIXES: Final = (".data", ".weights", ".safetensors")
@@ -158,7 +158,7 @@ def _put_in_place(staging: Path, output: Path) -> None:
     # If a name has the maximal length, the names of its companions are too long to exist.
     pairs = [(part, target) for part, target in pairs if os.path.exists(part)]
     for part, _ in pairs:
-        _flush_to_disk(part)
+        flush_to_disk(part)
     written = {target for _, target in pairs}
     left = [each for each in companions(output) if each not in written and _is_named_in(output, each)]
     if len(pairs) == 1 and not left:
@@ -197,11 +197,6 @@ def _refused(output: Path, error: OSError) -> OutputError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return OutputError(f"{output} cannot be written: there is no room ({error.strerror}). Nothing was written")
     return OutputError(f"{output} cannot be written: {error.strerror or error}. Nothing was written")
-
-
-def _flush_to_disk(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def write_text(output: Path, text: str) -> None:

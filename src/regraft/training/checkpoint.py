@@ -22,6 +22,7 @@ import numpy as np
 
 from ..ir.dtypes import as_dtype, numpy_dtype
 from ..ir.errors import MissingDependencyError
+from ..ir.whole_file import flush_to_disk
 from .errors import TrainingError
 
 _FORMAT: Final = "regraft-checkpoint-1"
@@ -90,10 +91,10 @@ def write_checkpoint(
             if process == 0:
                 index = _whole_index(aside, processes, step)
                 _write_text(aside / _INDEX, json.dumps(index))
-                _sync(aside)
+                flush_to_disk(aside)
                 target = _free(target)
                 os.rename(aside, target)
-                _sync(root)
+                flush_to_disk(root)
                 _forget(root, keep)
             barrier("renamed")
     except OSError as error:
@@ -239,7 +240,7 @@ def _write_part(directory: Path, process: int, tensors: Mapping[str, SavedTensor
         entries[tensor] = {"dtype": dtype, "shape": list(shape), "parts": pieces}
     file = directory / name
     _safetensors().numpy.save_file(arrays, file)
-    _sync(file)
+    flush_to_disk(file)
     _write_text(directory / f"part-{process:05d}.json", json.dumps({"file": name, "tensors": entries}))
 
 
@@ -257,19 +258,8 @@ def _whole_index(directory: Path, processes: int, step: int) -> dict[str, Any]:
 
 
 def _write_text(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(path: Path) -> None:
-    """Flush a file or a directory to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    path.write_text(text, encoding="utf-8")
+    flush_to_disk(path)
 
 
 def _safetensors() -> Any:
