@@ -1,7 +1,7 @@
 """The language: types, dims, expressions, functions and modules, and the builder that writes them.
 
 This is the lowest package: it knows nothing about the meaning of operators, the written form, patterns or engines.
-Nodes are immutable.
+Nodes are immutable, except the function table of a module.
 """
 
 from .binding_values import copy_with_new_vars as copy_with_new_vars

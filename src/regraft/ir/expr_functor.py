@@ -382,7 +382,10 @@ class PyExprMutator(ExprFunctor):
     # --- bindings and blocks
 
     def visit_var_binding_(self, binding: VarBinding) -> None:
-        """Emit the binding with the rewritten value; the variable gets the value's type."""
+        """Emit the binding with the rewritten value. A new type of the value becomes the variable's type.
+
+        A declared type of the variable stays if the new value still has it.
+        """
         value = self._written_out(self.visit_expr(binding.value))
         var = self.visit_var_def(binding.var)
         if value is binding.value and var is binding.var:

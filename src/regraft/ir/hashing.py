@@ -63,7 +63,7 @@ class _Hasher:
         return _hexdigest("\0".join(words).encode(), 8)
 
     def _close(self, done: _Close) -> None:
-        """Replace the words of an expression by a digest: shared and copied expressions then read the same."""
+        """Replace the words of an expression by a digest: shared and copied ones read the same, in linear time."""
         digest = _hexdigest("\0".join(self._words[done.start :]).encode(), 8)
         self._words[done.start :] = [digest]
         self._shared[done.expression] = digest

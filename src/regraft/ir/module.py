@@ -22,7 +22,7 @@ OUTSIDE: Final = "outside_functions"
 """The module attribute that lists its external functions: the name in the module, the symbol and the type of each."""
 
 _OWN: Final = {OUTSIDE: (str, str, Type), GLOBAL_INFOS: (str, tuple)}
-"""The attributes of a module that are rows, and what stands in each row."""
+"""The attributes of a module that are tuples of rows, and the kinds of the values in a row."""
 
 _Entry: TypeAlias = Function | ExternFunc
 

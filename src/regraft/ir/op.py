@@ -542,7 +542,10 @@ class Call(Expr):
             init_field(self, "ty", _called_type(self))
 
     def with_args(self, args: Sequence[Expr]) -> Call:
-        """The same call with other arguments. Its type is inferred again, unless only variables of one type changed."""
+        """The same call with other arguments.
+
+        Its type is inferred again, unless each new argument is a variable in place of a variable of the same type.
+        """
         if len(args) == len(self.args):
             for new, old in zip(args, self.args, strict=True):
                 if new is not old and not (new.ty is old.ty and isinstance(new, Var) and isinstance(old, Var)):

@@ -32,7 +32,10 @@ class ProgramRecorder(Protocol):
         ...
 
     def match_cast(self, value: Expr, ty: Type, /) -> Expr:
-        """Record a run-time check that ``value`` is of type ``ty``, whose new size variables may be used afterwards."""
+        """Record a run-time check that ``value`` is of type ``ty``, and return a leaf of this type for it.
+
+        New size variables of ``ty`` may be used afterwards.
+        """
         ...
 
 

@@ -71,7 +71,7 @@ class PoolWindows(NamedTuple):
     sizes: tuple[int, ...]
     counts: tuple[int, ...]
     margins: tuple[tuple[int, int], ...]
-    """Padding before and after each axis, up to the end of the last window."""
+    """Padding before and after each axis; after it, at least up to the end of the last window."""
     counted: tuple[tuple[int, int], ...]
     """Padding before and after each axis that counts as elements in a mean."""
 

@@ -1,6 +1,6 @@
 """PyTorch operators that correspond to several operators here, such as a product or a convolution with its bias.
 
-Programs are written to PyTorch with them. Models that are read contain only those that simulate
+Programs that are written for PyTorch use them. Models that are read contain only those that simulate
 quantization. The module is loaded when the first of them is looked up.
 """
 

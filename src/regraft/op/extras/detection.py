@@ -269,8 +269,8 @@ def non_max_suppression(
     corners; ``score_index``, ``id_index`` (-1: all boxes are of one class); ``top_k``, the number of best boxes that
     are considered; ``max_output_size``, the greatest number that is taken (each -1 for all); ``iou_threshold``, the
     intersection over union from which two boxes overlap; ``force_suppress``: if True, boxes of other classes suppress
-    too. With ``soft_nms_sigma`` above 0, the scores of boxes that overlap less decay by
-    ``exp(-0.5 / sigma * iou ** 2)``, and a box counts while its score is above ``score_threshold``.
+    too. With ``soft_nms_sigma`` above 0, the scores of boxes that overlap less than that are multiplied by
+    ``exp(-0.5 / sigma * iou ** 2)``, and a box counts while its score is above ``score_threshold``; otherwise, above 0.
     Result: with ``return_indices``, a tuple of the elements of ``indices`` for the taken boxes, followed by -1, and
     their number, int32 (batch, 1); if scores decay, the rows come first in this tuple. Without it, the rows, filled
     with -1 for boxes that are not taken; these are last if ``invalid_to_bottom``. Raises `OpTypeError` for ranks,

@@ -1,6 +1,6 @@
 """Pooling of regions of an image that begin and end on elements, and its adjoint.
 
-The begin and end of a bin are computed in whole numbers.
+The first and the last element of a bin are computed in whole numbers.
 """
 
 from __future__ import annotations

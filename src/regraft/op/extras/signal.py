@@ -88,7 +88,7 @@ def _dft(xp: Any, attrs: Any, x: Any) -> Any:
 
 
 def _dft_operations(call: Call) -> Dim | None:
-    """``5 * n * ceil(log2(n))`` operations for n samples, half of that with ``onesided``.
+    """``5 * n * ceil(log2(n))`` operations for each signal of n samples (``5 * n`` at least); half with ``onesided``.
 
     One per element of the result if n is symbolic, and None if the sizes are unknown.
     """
@@ -139,7 +139,7 @@ def _fitted(call: Call, value: Expr, axis: int, size: Dim) -> Expr:
 
 @operator_of(dft).define_gradient
 def _dft_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    """The gradient: the transform is linear with a symmetric matrix, so the adjoint takes the conjugated transform."""
+    """The conjugated transform of the adjoint, since the transform is linear and its matrix is symmetric."""
     attrs, x = call.attrs, call.args[0]
     shape = known_shape(call, x, "x")
     axis: int = attrs.axis % len(shape)

@@ -129,7 +129,8 @@ def _atan2_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None
 
 
 def _extreme_gradient(loses: Callable[[Expr, Expr], Expr]) -> GradientRule:
-    """The gradient rule of an extreme: the chosen operand gets the adjoint, equal ones half of it, as in PyTorch."""
+    """The gradient rule of an extreme: an operand that does not lose gets the adjoint, equal ones half each, as in
+    PyTorch."""
 
     def shares(adjoint: Expr, x1: Expr, x2: Expr, output: Expr) -> tuple[Expr, Expr]:
         shared = where(equal(x1, x2), adjoint * 0.5, adjoint)

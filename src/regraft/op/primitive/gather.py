@@ -154,7 +154,7 @@ def _gather_nd(xp: Any, data: Any, indices: Any, batch_dims: int) -> Any:
 
 @declares("relax.gather_nd", infer=_gather_nd_type, reference=_gather_nd, traits=(Trait.MOVES,))
 def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Call:
-    """The slices of ``data`` at positions given by several indices each; follows ``GatherND`` of ONNX.
+    """The slices of ``data`` at positions that are each a row of indices; follows ``GatherND`` of ONNX.
 
     Operands: ``data``, any tensor; ``indices``, integers of shape (..., k), whose rows are positions
     along the first k axes of ``data`` after the batch axes. Attributes: ``batch_dims``, the number of leading

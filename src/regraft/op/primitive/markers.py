@@ -35,7 +35,7 @@ def no_grad(input: Expr) -> Call:
 
 @_passes("relax.grad.start_checkpoint", traits=(Trait.VIEW,))
 def start_checkpoint(input: Expr) -> Call:
-    """``input``, marked as the begin of a checkpointed part of the program.
+    """``input``, marked as the beginning of a checkpointed part of the program.
 
     The gradient keeps this value, and recomputes the values from here up to `end_checkpoint` instead of keeping
     them. Operands: ``input``, a value of any type. Result: the same value.

@@ -1,6 +1,7 @@
 """Updating rows of a matrix at given indices, for which the array API standard has no function.
 
-All scatter operators use it. Each library has its own function, which is chosen by the namespace.
+`scatter_elements`, `scatter_nd`, `index_put`, `take_backward` and `roi_pool_backward` use it. Each library has its own
+function, which is chosen by the namespace.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def scatter_nd(
     updates: Expr,
     reduction: Literal["update", "add", "mul", "max", "min"] = "update",
 ) -> Call:
-    """``data`` with slices put at positions given by several indices each; follows ``ScatterND`` of ONNX.
+    """``data`` with slices put at positions that are each a row of indices; follows ``ScatterND`` of ONNX.
 
     Operands: ``data``, any tensor; ``indices``, integers of shape (..., k), whose rows are positions
     along the first k axes of ``data``; ``updates``, of ``data``'s dtype and the shape (*indices.shape[:-1],

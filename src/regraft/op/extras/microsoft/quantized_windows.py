@@ -33,7 +33,7 @@ POOL: Final[dict[str, Any]] = {
 
 
 def _window_type(call: Call, channels_last: Any, function: Any, *others: Expr, **arguments: Any) -> Type:
-    """The type of ``function`` of operand 0 in float32; with ``channels_last``, it is permuted to channels first."""
+    """The type of ``function`` of operand 0 in float32; if ``channels_last``, permuted to channels first and back."""
     data = astype(call.args[0], "float32")
     rank = tensor_operand(call, 0).ndim
     found = function(permute_dims(data, to_first(rank)) if channels_last else data, *others, **arguments)

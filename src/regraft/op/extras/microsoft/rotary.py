@@ -12,10 +12,11 @@ from .declaring import contributed
 
 
 def turned(xp: Any, x: Any, cosine: Any, sine: Any, interleaved: int) -> Any:
-    """``x`` with its first pairs of elements rotated; (batch, heads, sequence, size), the first three in any order.
+    """``x`` with the first pairs of elements on its last axis rotated.
 
-    ``cosine`` and ``sine`` have the pairs on the last axis and size 1 for the heads. The elements of a pair are
-    adjacent if ``interleaved``, else one half of the rotated elements apart. Elements after the pairs stay unchanged.
+    ``x`` is (batch, heads, sequence, size), with the first three axes in any order. ``cosine`` and ``sine`` have the
+    pairs on the last axis and size 1 for the heads. The elements of a pair are adjacent if ``interleaved``, else one
+    half of the rotated elements apart. Elements after the pairs stay unchanged.
     """
     half = cosine.shape[-1]
     width, size = 2 * half, x.shape[-1]
