@@ -16,7 +16,7 @@ from .scopes import with_bodies
 _NODE, _NAME, _TYPE, _SIZE, _NO_SIZE, _ATTRIBUTE = 8, 2, 14, 4, 2, 8
 """The approximate bytes of a node, a name, a type, a size, an unknown size and an attribute, without texts."""
 _ENTRY: Final = 2
-"""The bytes around an entry that says where a constant is stored."""
+"""The bytes around each entry for the place of a constant in another file."""
 
 
 def description_size(graph: ir.Graph) -> int:

@@ -37,7 +37,7 @@ from .traced_constants import rebuilt, with_constants_outside
 
 _REGIONS: Final = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 _PART_OF_SUBCLASS: Final = "export.access_subclass_inner_tensor.default"
-"""The operator that takes a plain tensor out of a tensor made of several, such as torchao's quantized weights."""
+"""The operator that reads one plain tensor of a tensor that has several, such as torchao's quantized weights."""
 
 
 def export(
@@ -120,7 +120,10 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
 
 @contextmanager
 def _keeping_calls(program: ExportedProgram) -> Generator[None]:
-    """Inside the context, keep all calls that change arguments, and make them functional over tensors, not memory."""
+    """A context in which PyTorch keeps all calls that change arguments.
+
+    It makes them functional over tensors, not over memory.
+    """
     from torch._export import config
     from torch.fx.node import _side_effectful_functions  # pyright: ignore[reportPrivateUsage]
 

@@ -22,7 +22,8 @@ _REGION: Final = "wrap_with_set_grad_enabled"
 def detaching(program: ExportedProgram) -> set[torch.fx.Node]:
     """The calls of `detach` that stop a gradient. Cost: linear.
 
-    Buffers and frozen parameters carry no gradient. A value that becomes the value of a buffer is detached there.
+    Buffers and frozen parameters carry no gradient. A call whose result only becomes the new value of a buffer is left
+    out, because such a value is detached anyway.
     """
     signature = program.graph_signature
     learned = {

@@ -56,7 +56,7 @@ def writes_in_place(node: torch.fx.Node) -> bool:
 
 
 def computing(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """The calls of a graph, without those that only checks (`IGNORED`) read.
+    """The calls of a graph, without the calls whose results only checks (`IGNORED`) read.
 
     Calls that name a size stay, because others may use the size by that name. Cost: linear.
     """

@@ -60,7 +60,7 @@ _MOST_TRIED: Final = 1 << 16
 class _ScaledSize(NamedTuple):
     """A size times a fraction, which PyTorch computes in float64 by ``computed``.
 
-    ``error`` is the relative difference between the number by which PyTorch multiplies and ``factor``.
+    ``error`` is the relative error of the number by which PyTorch multiplies; positive if it exceeds ``factor``.
     """
 
     size: Any

@@ -254,7 +254,7 @@ def _swish(node: NodeImporter) -> Imported:
 
 
 def _along_axis(node: NodeImporter, function: Callable[[Expr, int], Expr]) -> Imported:
-    """``function`` along the axis of a node. Before opset 13, all axes from that one on count as one."""
+    """``function`` of operand 0 along the axis of a node. Before opset 13, all axes from that one on count as one."""
     x = node.operand(0)
     if node.opset >= 13:
         return function(x, node.attr("axis", -1))

@@ -104,7 +104,7 @@ class GraphImporter:
         self._graph: ir.Graph | None = None
         self._untold_dtypes: dict[ir.Value, ir.DataType] | None = None
         self._untold: Final[set[str]] = set()
-        """The values computed from foreign nodes, of which some facts that readers may ask for are unknown."""
+        """The names of values of unknown dtype or shape, made by foreign nodes or by nodes that read such values."""
 
     # --- the whole
 

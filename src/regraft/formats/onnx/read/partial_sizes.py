@@ -1,4 +1,4 @@
-"""The sizes of a result of which some are known, and others only at run time.
+"""The sizes of a result, if some are known when a model is read and others only at run time.
 
 A type holds all sizes of a tensor or none. One unknown size should not take away the names of the others, so the
 reader asks here, and gives new names to the unknown sizes only.

@@ -45,7 +45,7 @@ def _loop(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _stacks(lowering: Lowering, stacks: Sequence[ir.Value], types: LoopTypes) -> list[ir.Value]:
-    """The stacked results, reshaped to all known sizes: after no step, ONNX Runtime only knows those that are numbers.
+    """The stacked results, reshaped to all known sizes: after no step, ONNX Runtime lacks the symbolic ones.
 
     A model that was ONNX keeps the shape that the runtime gives.
     """

@@ -54,7 +54,7 @@ _ROUNDING: Final[dict[str, Callable[[Expr], Expr]]] = {
 
 
 def array_function(name: str) -> Callable[..., Expr]:
-    """The function of the array API standard on expressions, in the form that the vocabulary gives it."""
+    """The function ``name`` of the array API standard on expressions, written with the vocabulary's operators."""
 
     def function(xp: Any, *arrays: Any) -> Any:
         return getattr(xp, name)(*arrays)
