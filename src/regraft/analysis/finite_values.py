@@ -41,7 +41,7 @@ class FiniteValues:
         return known[root]
 
     def _parts(self, leaf: Expr, bindings: Mapping[Var, Expr]) -> list[Expr] | None:
-        """The leaves that must be finite for ``leaf`` to be finite; None if it may be infinite in any case."""
+        """The leaves that must be finite for ``leaf`` to be finite; None if it may be NaN or infinite in any case."""
         if isinstance(leaf, Constant):
             return [] if np.isfinite(np.asarray(leaf.data.numpy(), dtype="float64")).all() else None
         dtype = leaf.ty.dtype if isinstance(leaf.ty, TensorType) else None

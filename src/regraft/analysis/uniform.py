@@ -1,6 +1,7 @@
 """Tensors whose elements are all one number: masks of ones, and values computed from them elementwise.
 
-A comparison may have the same result everywhere although its operands differ: places are at least 0.
+A comparison may have the same result everywhere although its operands are not uniform: the places that ``arange``
+counts, for example, are at least 0.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _NOT_LESS: Final[Mapping[str, tuple[Callable[..., Any], bool]]] = {
 """Each comparison as one of the first operand with the second, or of the second with the first."""
 
 _FAR: Final = 1 << 31
-"""A bound on numbers: their sums do not leave 64 bits."""
+"""The bound on numbers that are added: no size is so large that its sum with a smaller number leaves 64 bits."""
 
 
 class _Range(NamedTuple):

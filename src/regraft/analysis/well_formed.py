@@ -4,7 +4,7 @@ The rules: Each variable is bound once in the module, before it is used, and use
 `DataflowVar` stays in its block. A dataflow block has no effects and no branches. Operands of bound values are leaves
 (A-normal form). Size variables are defined before use, by a parameter or a `MatchCast` with a dimension that consists
 of them alone. A variable's type holds for its value, and a function's return type for its result. A pure function has
-no effects. Mentioned functions exist, and public functions have the same name in the module.
+no effects. Mentioned functions exist, and the ``global_symbol`` of a public function is its name in the module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calls of composite operators without a gradient rule, decomposed before the backward part is written.
 
 A composite means a program of primitives (`regraft.op.decompose`), each of which has a rule. So a new operator is
-differentiated by its meaning. A rule of its own gives fewer operations or better numbers.
+differentiated by its meaning. A composite has a rule of its own only for fewer operations or more accurate values.
 """
 
 from __future__ import annotations

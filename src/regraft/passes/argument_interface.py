@@ -70,7 +70,7 @@ def BundleModelParams(param_tuple_name: str | None = None) -> Pass:
 
     The default name is ``model_params``. Functions without the attribute ``num_input`` stay as they are.
 
-    Needs: nothing. Guarantees: ``f(*inputs, weights)`` gives what ``f(*inputs, *weights)`` gave. Cost: linear.
+    Needs: nothing. Guarantees: ``f(*inputs, weights)`` returns what ``f(*inputs, *weights)`` returned. Cost: linear.
     """
     return FunctionPass(
         lambda function, _module, _context: bundled(function, param_tuple_name or "model_params"),

@@ -194,7 +194,7 @@ def share_projections(function: Function) -> Function:
 
 
 def EliminateCommonSubexpr(call_only: bool = False, *, leaves_aliases: bool = True) -> Pass:
-    """Compute what is computed twice once: pure values of the same operator, operands and attributes.
+    """Compute repeated values once: pure values of the same operator, operands and attributes.
 
     A repeated value becomes another name of the first one, in the same block, a later block, or a branch.
     `CanonicalizeBindings` removes such aliases. With ``leaves_aliases=False`` this pass removes them, where nothing

@@ -73,7 +73,7 @@ class _Converter:
         self._kept_as(var, new, permutation)
 
     def _keeps_cast(self, binding: MatchCast) -> bool:
-        """Add a cast of the permuted value if the cast value is kept in another order; False otherwise."""
+        """Add a cast of the permuted value and return True, if the cast value is kept in another order; else False."""
         ty, value = binding.ty, binding.value
         if value not in self._kept or not isinstance(ty, TensorType) or ty.shape is None:
             return False

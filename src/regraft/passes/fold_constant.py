@@ -203,7 +203,7 @@ class _Folding(SessionWalk):
         return value
 
     def _goes_with(self, session: EditSession, var: Var, value: Constant) -> None:
-        """Record that ``value``, which ``var`` is bound to, is not read once all readers of ``var`` are folded."""
+        """Count the readers of ``var`` as readers of ``value``, its constant: it goes once all of them are folded."""
         if self._readers:
             before = self._readers[id(value.data)] if id(value.data) in self._shared else 0
             self._readers[id(value.data)] = before + len(session.users.get(var, ())) + (var in session.outputs)

@@ -126,7 +126,7 @@ def outputs_in_order(session: EditSession, group: Collection[Var]) -> list[Var]:
 
 
 def _with_fields_together(block: BindingBlock, functions: Collection[Expr]) -> BindingBlock:
-    """``block`` with the projections of results of ``functions`` moved behind the calls. Cost: linear."""
+    """``block`` with the projections of results of ``functions`` right after the calls, in order. Cost: linear."""
     fields: dict[Var, list[Binding]] = {
         binding.var: [] for binding in block if isinstance(binding.value, Call) and binding.value.op in functions
     }

@@ -71,7 +71,7 @@ class _Hoisting(ExprMutator):
         return VarBinding(var, lighter)
 
     def _lighter(self, body: Function, parts: LoopParts) -> Tuple | None:
-        """The results of a loop, from a smaller loop before them; None if nothing can be moved out of the loop."""
+        """The results of a loop, computed by a smaller loop; None if nothing can be moved out of the loop."""
         results = body.body.body
         if not isinstance(results, Tuple) or not isinstance(parts.carried, Tuple):
             return None
@@ -134,7 +134,7 @@ class _OutsideValues(ExprMutator):
 
 
 def _handed_on(body: Function, results: Tuple, carried: Tuple, first: int) -> dict[int, Expr]:
-    """The initial values, by position, of what a loop carries unchanged; each type is as precise as the parameter's."""
+    """The initial values, by position, that a loop carries unchanged; each type is as precise as the parameter's."""
     found: dict[int, Expr] = {}
     for index, start in enumerate(carried.fields):
         param = body.params[1 + index]

@@ -22,7 +22,7 @@ from ..rewrite.one_name import tidied
 from .context import PassContext
 from .passes import FunctionPass, Pass, RulePass
 
-# --- there and back, around what is done to each element
+# --- a rearrangement and the one back, around elementwise operators
 
 
 def _without_detour(

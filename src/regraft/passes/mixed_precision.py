@@ -344,7 +344,7 @@ def ToMixedPrecision(
     *,
     relax_policy: bool = True,
 ) -> Pass:
-    """Compute float32 products in float16 or bfloat16, and so the operators after them that tolerate the rounding.
+    """Compute float32 products, and the operators after them that tolerate the rounding, in float16 or bfloat16.
 
     ``dtype``: the narrow dtype, "float16" or "bfloat16". ``out_dtype``: the dtype in which products are summed and
     returned, float32 or the narrow one; float32 results are cast to the narrow dtype right after. ``fp16_input_names``:

@@ -51,12 +51,12 @@ def PrintAfterAll(show: Show = to_standard_output) -> PassInstrument:
 
 
 def PrintBefore(pattern: str, show: Show = to_standard_output) -> PassInstrument:
-    """An instrument that shows the program before passes whose name matches the regular expression ``pattern``."""
+    """An instrument that shows the program before passes in whose names the regular expression ``pattern`` is found."""
     return _Printing(pattern, show, before=True)
 
 
 def PrintAfter(pattern: str, show: Show = to_standard_output) -> PassInstrument:
-    """An instrument that shows the program after passes whose name matches the regular expression ``pattern``."""
+    """An instrument that shows the program after passes in whose names the regular expression ``pattern`` is found."""
     return _Printing(pattern, show, before=False)
 
 

@@ -73,11 +73,11 @@ class Bindings(Mapping[Var, Expr]):
         return tuple(self._session.consumers(self._leaf(value))[0])
 
     def is_output(self, value: Expr) -> bool:
-        """True if ``value`` is used after the block."""
+        """True if ``value`` is an output of the block: visible after a dataflow block, or used after a plain one."""
         return self._session.consumers(self._leaf(value))[1]
 
     def needed_elsewhere(self, parts: Sequence[Expr], results: Iterable[Expr]) -> Var | None:
-        """The first of ``parts`` that is used after the block, or by others than ``parts`` and ``results``, if any."""
+        """The first of ``parts`` that is an output, or has a user outside ``parts`` and ``results``; None otherwise."""
         leaves = [leaf for part in parts if isinstance(leaf := self._leaf(part), Var)]
         known = {*leaves, *map(self._leaf, results)}
         return next((one for one in leaves if self.is_output(one) or not known.issuperset(self.users_of(one))), None)

@@ -54,8 +54,8 @@ def rule(
     Args:
         before: a function of expressions, such as ``lambda x, y: R.exp(x) * R.exp(y)``. Each parameter stands for any
             value; a default restricts it: a pattern (``scale=is_const()``), or a type (``x=R.Tensor((2, 3))``). Several
-            parameters may share a default and still stand for different values. One stands for an attribute with
-            ``slope=any_attribute(0.1, 0.2)``, and for a constant of one number with ``scale=any_number()``.
+            parameters may share a default and still stand for different values. A parameter with the default
+            ``any_attribute(0.1, 0.2)`` stands for an attribute, one with ``any_number()`` for a constant of one number.
             ``any_of(x / 2.0, x * 0.5)`` is a value that may be computed in several ways. The function may return
             several values, which are then replaced together. ``before`` may also be a part of a program
             (`pattern_from`), with its variables as parameters.

@@ -95,7 +95,7 @@ class Gate:
         )
 
     def _is_plain(self, var: Var, value: Call) -> bool:
-        """True for a pure call of another operator whose operands are operands of the old call, with the old type.
+        """True for a pure call of another operator and the old type, over constants and operands of the old call.
 
         Such a value is visible, well-typed and different, and cannot depend on itself, so the full checks are not
         needed.

@@ -94,7 +94,7 @@ _SMALL: Final = 0.5
 
 
 def scale_of(values: Iterable[Any]) -> float:
-    """The power of two that brings the largest spread of ``values`` to about 1; 1 if it is larger, or undefined."""
+    """The power of two that brings the largest spread of ``values`` to about 1; 1 if it is not small, or undefined."""
     spreads = [spread for value in values if (spread := _spread(value)) is not None]
     return 2.0 ** -floor(log2(max(spreads))) if spreads and max(spreads) < _SMALL else 1.0
 

@@ -35,7 +35,7 @@ class Environment:
         return self._outer.get(name, default) if found is _ABSENT else found
 
     def visible(self) -> Mapping[str, Any]:
-        """All visible names with their meanings; follows as scopes open and close."""
+        """All visible names with their meanings, as a view that changes as scopes open and close."""
         return ChainMap(self._names, cast("dict[str, Any]", self._outer))
 
     def items(self) -> list[tuple[str, Any]]:

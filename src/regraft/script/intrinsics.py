@@ -149,7 +149,7 @@ def output(*variables: Any) -> None:
 
 
 def match_cast(value: Expr, ty: Any) -> Any:
-    """``y = R.match_cast(x, ty)`` checks at run time that ``x`` has the type ``ty``, and defines its sizes."""
+    """``y = R.match_cast(x, ty)`` checks at run time that ``x`` has the type ``ty``; defines the sizes in ``ty``."""
     where = "is bound to a name as it stands: y = R.match_cast(x, R.Tensor((n, 4)))"
     return _statement("match_cast", "R.match_cast(...)", where, value, ty)
 

@@ -515,7 +515,7 @@ class FunctionPrinter:
         return ["# from regraft.script import relax as R", _MARGIN, *lines, ""]
 
     def definition(self, function: Function, name: str, full_name: str) -> list[str]:
-        """The lines of a function under the identifier ``name``; ``full_name`` is its own name, which may differ."""
+        """The lines of a function under the identifier ``name``; its ``full_name`` need not be an identifier."""
         self._printed, self._read = function, None
         self._name_sizes(function)
         return self._definition(function, name, full_name, local=False)

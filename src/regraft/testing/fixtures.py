@@ -28,7 +28,7 @@ def fixture(func: Callable[..., Any] | None = None, *, cache_return_value: bool 
 
 
 def main() -> NoReturn:
-    """Run pytest with the arguments of the interpreter (``sys.argv``), and exit with pytest's status."""
+    """Run pytest on the file that the interpreter was started with (``sys.argv``), and exit with pytest's status."""
     import pytest
 
     sys.exit(pytest.main(sys.argv))

@@ -32,7 +32,7 @@ DONATED: Final = (PARAMS, STATES, OPTIMIZER_STATES)
 
 
 class ModelVars(NamedTuple):
-    """The parameters of a model with its loss, by what they stand for."""
+    """The parameters of a model with its loss: the inputs, the model's parameters and states, and the targets."""
 
     inputs: Sequence[Var]
     params: Sequence[Var]
@@ -41,7 +41,7 @@ class ModelVars(NamedTuple):
 
     @staticmethod
     def of(module: IRModule) -> ModelVars:
-        """Those of a module that `SetupTrainer` made."""
+        """The parameters in a module that `SetupTrainer` made."""
         own = iter(module[ADJOINT].params)
         counts = [module.attrs[name] for name in ("input_num", "param_num", "state_num")]
         inputs, params, states = [tuple(islice(own, count)) for count in counts]

@@ -70,7 +70,10 @@ def _equal(left: Dim, right: Dim) -> bool:
 
 
 def _turned_by_heads(found: Rotation, batch: Dim, bindings: Mapping[Var, Expr]) -> Expr:
-    """The rotation of data (batch, heads, sequence, size); before a transpose that moves the heads first."""
+    """The rotation of data (batch, heads, sequence, size).
+
+    If a transpose moves the heads there, the rotation is written before this transpose.
+    """
     made = definition(bindings, resolve(bindings, found.data))
     if is_call_of(made, "relax.permute_dims"):
         axes = made.attrs.axes

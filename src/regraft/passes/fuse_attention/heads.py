@@ -12,7 +12,7 @@ from ..attention_operands import NoAttention, of_fewest_heads
 
 
 class HeadLayout(NamedTuple):
-    """The axes of batch, queries, heads and keys; methods raise `NoAttention` for an axis that is none of them."""
+    """The axes of batch, queries, heads and keys; methods raise `NoAttention` for any other axis."""
 
     batch: AxisGroup
     rows: AxisGroup

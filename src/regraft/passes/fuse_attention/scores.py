@@ -41,8 +41,8 @@ class Mask(NamedTuple):
     """The scores up to here, with axes ``groups``, plus ``term``; ``factor`` scales all of it later.
 
     With a ``fill``, ``term`` is a condition: scores become the number ``fill``, of ``dtype``, unless the condition
-    equals ``kept``. Without a ``term`` the mask is a floor: lower scores become ``fill``. ``fill`` is given after all
-    later scales.
+    equals ``kept``. Without a ``term`` the mask is a floor: lower scores become ``fill``. ``fill`` is the number after
+    all later scales.
     """
 
     term: Expr | None
