@@ -176,6 +176,16 @@ def test_casts_define_sizes() -> None:
     assert free_symbolic_vars(function) == []
 
 
+def test_a_size_that_is_used_before_its_cast_is_free() -> None:
+    n, k = SymVar("n"), SymVar("k")
+    x = Var("x", TensorType((n, 3), "float32"))
+    grown = Var("grown", TensorType((k, n, 3), "float32"))
+    spread = VarBinding(grown, op.broadcast_to(x, (k, n, 3)))
+    cast = Var("cast", grown.ty)
+    blocks = [BindingBlock([spread, MatchCast(cast, grown, cast.ty)])]
+    assert free_symbolic_vars(Function([x], SeqExpr(blocks, cast))) == [k]
+
+
 @given(programs(20))
 def test_random_programs_have_nothing_free(module: IRModule) -> None:
     for function in module.functions.values():

@@ -9,7 +9,7 @@ from ..ir.dims import SymExpr, SymVar, free_symvars
 from ..ir.expr import Expr, GlobalVar, PrimValue, ShapeExpr, Var
 from ..ir.module import IRModule
 from ..ir.op import Call
-from ..ir.program import Binding, Function, MatchCast, VarBinding
+from ..ir.program import Binding, Function, MatchCast, SeqExpr, VarBinding
 from ..ir.reading import defining_symvars
 from ..ir.types import Type, type_symvars
 from ..ir.visitor import Visitable, iter_bindings, parts_of, walk
@@ -104,13 +104,18 @@ def own_symvars(expr: Expr) -> tuple[SymVar, ...]:
             return ()
 
 
+def _parameter_types(expr: Expr) -> Iterator[Type]:
+    """The types of the parameters of ``expr`` and of the functions inside it."""
+    inner = (binding.value for binding in iter_bindings(expr) if isinstance(binding.value, Function))
+    for function in (expr, *inner):
+        if isinstance(function, Function):
+            yield from (param.ty for param in function.params)
+
+
 def _stated_types(expr: Expr) -> Iterator[tuple[Type, bool]]:
     """The types that ``expr`` states, with True for types that define their bare sizes."""
-    if isinstance(expr, Function):
-        yield from ((param.ty, True) for param in expr.params)
+    yield from ((ty, True) for ty in _parameter_types(expr))
     for binding in iter_bindings(expr):
-        if isinstance(binding.value, Function):
-            yield from ((param.ty, True) for param in binding.value.params)
         if isinstance(binding, MatchCast):
             yield binding.ty, True
         yield binding.var.ty, False
@@ -130,9 +135,24 @@ def defined_symbolic_vars(func: Expr) -> list[SymVar]:
     return list(found)
 
 
+def _used_before_casts(expr: Expr) -> set[SymVar]:
+    """The size variables that a value of ``expr`` mentions before the cast that defines them."""
+    known = {size for ty in _parameter_types(expr) for size in defining_symvars(ty)}
+    early: set[SymVar] = set()
+    for binding in iter_bindings(expr):
+        for part in walk(binding.value, lambda compound: not isinstance(compound, SeqExpr | Function)):
+            early.update(size for size in own_symvars(part) if size not in known)
+        if isinstance(binding, MatchCast):
+            known.update(defining_symvars(binding.ty))
+    return early
+
+
 def free_symbolic_vars(func: Expr) -> list[SymVar]:
-    """The size variables that an expression or function mentions, also in types, and does not define, in order."""
-    defined = set(defined_symbolic_vars(func))
+    """The size variables that an expression or function mentions, also in types, and does not define, in order.
+
+    A size that a value mentions before the cast that defines it has to be known from outside, and is free.
+    """
+    defined = set(defined_symbolic_vars(func)) - _used_before_casts(func)
     found: dict[SymVar, None] = {}
     for ty, _ in _stated_types(func):
         found.update(dict.fromkeys(type_symvars(ty)))

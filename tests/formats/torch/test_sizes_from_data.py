@@ -61,6 +61,23 @@ def test_a_number_read_from_a_tensor_comes_back(name: str) -> None:
     assert counts[1].total() <= counts[0].total(), counts
 
 
+def test_parts_of_several_tensors_have_the_sizes_that_a_tensor_says() -> None:
+    def experts(x: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+        counts: Any = sizes.tolist()
+        for count in counts:
+            torch._check(count >= 0)
+            torch._check(count <= 12)
+        hidden = torch.cat([part * scale for scale, part in enumerate(torch.split(x, counts), 2)])
+        parts = torch.split(hidden[torch.arange(12)].relu(), counts)
+        return torch.cat([part + shift for shift, part in enumerate(parts)])
+
+    program = torch.export.export(Of(experts), (torch.randn(12, 4), torch.tensor([4, 6, 2])), strict=False)
+    again = rx.optimize(program)
+    for sizes in ([4, 6, 2], [12, 0, 0], [1, 2, 9]):
+        inputs = torch.randn(12, 4), torch.tensor(sizes)
+        torch.testing.assert_close(again.module()(*inputs), program.module()(*inputs))
+
+
 def test_a_promise_that_is_broken_is_an_error_of_what_comes_back() -> None:
     again = rx.optimize(torch.export.export(Of(_first), (_TABLE, torch.tensor(3))))
     with pytest.raises(RuntimeError, match="u0 <= 6"):
