@@ -60,7 +60,7 @@ def converts_complex(*names: str, namespace: str = "aten") -> Callable[[Handler]
 
 
 def handler_of(node: torch.fx.Node) -> Handler | None:
-    """The handler for the call of an operator: the complex one if it has complex operands or results."""
+    """The handler for the call of an operator, the complex one for complex operands or results; None without one."""
     table = COMPLEX_HANDLERS if is_complex_call(node) else HANDLERS
     return table.get(str(node.target))
 

@@ -46,7 +46,10 @@ def reason_of_sizes(text: str, export_again: Callable[[], object]) -> str | None
 
 
 def _other_limits(text: str) -> str | None:
-    """The message that sizes are less free than declared: PyTorch's suggestion, or the condition that it found."""
+    """The message that sizes are less free than declared: PyTorch's suggestion, or the condition that it found.
+
+    None if PyTorch's message has neither.
+    """
     wanted = [line.strip() for line in text.partition("Suggested fixes:")[2].strip().split("\n\n")[0].splitlines()]
     if wanted:
         return f"the sizes are not as free as declared; declare in dynamic_shapes: {', '.join(wanted)}"
@@ -62,7 +65,10 @@ def _example_of(size: str, what: str) -> str:
 
 
 def _place_that_fixes(size: str, export_again: Callable[[], object]) -> str | None:
-    """The line of the model that compares a size with ``size``, from PyTorch's log of another export."""
+    """The line of the model that compares a size with ``size``, from PyTorch's log of another export.
+
+    None if the log has no such line.
+    """
     found: list[str] = []
     with quiet(), _messages_to(found), suppress(Exception):  # the same failure again
         export_again()

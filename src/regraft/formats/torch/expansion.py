@@ -165,7 +165,10 @@ def _rule(operator: Any) -> Callable[..., Any] | None:
 
 
 def _rule_beside_tables(operator: Any) -> Callable[..., Any] | None:
-    """The decomposition of an operator that PyTorch's tables lack: its functions for PT2E, or its composite kernel."""
+    """The decomposition of an operator that PyTorch's tables lack; None if there is none.
+
+    It is PyTorch's function for an operator of PT2E, or the composite kernel of another operator.
+    """
     if getattr(operator, "namespace", "aten") == _QUANTIZED:
         from torch.ao.quantization.fx import _decomposed
 

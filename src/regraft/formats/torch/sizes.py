@@ -186,7 +186,10 @@ class SizeTable:
         return divide(self.expression(part.size) * part.factor.numerator, part.factor.denominator)
 
     def limits(self, ranges: Mapping[Any, Any]) -> Iterator[tuple[str, int, int | None, int]]:
-        """The name, the smallest and largest value, and the example value of each of PyTorch's symbols."""
+        """The name, the smallest and largest value, and the example value of each of PyTorch's symbols.
+
+        The largest value is None if there is no limit.
+        """
         lower = self._least_of_multiples(ranges)
         for symbol, values in ranges.items():
             name = str(getattr(symbol, "name", ""))

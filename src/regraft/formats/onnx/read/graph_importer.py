@@ -364,7 +364,7 @@ class GraphImporter:
         ]
 
     def _named_sizes(self, node: NodeImporter, expr: Expr, ty: TensorType, value: ir.Value) -> list[Dim] | None:
-        """The sizes of a value of unknown shape: those that are known, and new names for the rest."""
+        """The sizes of a value of unknown shape: known ones, and new names for others. None if the rank is unknown."""
         rank = ty.ndim if ty.ndim >= 0 or value.shape is None else len(value.shape)
         if rank < 0:
             return None

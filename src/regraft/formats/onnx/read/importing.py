@@ -276,7 +276,10 @@ class NodeImporter:
         return self.attr(name, default) == 1
 
     def dtype_attr(self, name: str, default: str | None = None) -> str | None:
-        """The dtype of an attribute that holds ONNX's number for it. Raises `UnsupportedNodeError` for strings."""
+        """The dtype in an attribute, or ``default`` if that is missing. Raises `UnsupportedNodeError` for strings.
+
+        The attribute holds ONNX's number for the dtype, or in opsets before 6 its name.
+        """
         value = self.attr(name)
         if isinstance(value, str):  # the name of an element type, in opsets before 6
             value = ir.DataType[value]

@@ -141,7 +141,10 @@ class _Forest:
         self.depth = self._depth()
 
     def _sets(self, node: NodeImporter, leaves: int) -> np.ndarray | None:
-        """The set of values, by node, that send a sample to its first side; padded with NaN, which equals nothing."""
+        """The values, by node, that send a sample to its first side, padded with NaN, which equals nothing.
+
+        None if no node tests membership.
+        """
         if not np.any(self.modes[: self.branches] == _MEMBER):
             return None
         values = node.attr("membership_values").numpy()

@@ -71,7 +71,7 @@ class NoSuchOperatorError(ConvertError):
 
 
 def maker(value: ir.Value | None, *op_types: str) -> ir.Node | None:
-    """The node that makes ``value``, if it is one of the standard operators ``op_types``."""
+    """The node that makes ``value``, if it is one of the standard operators ``op_types``; else None."""
     node = None if value is None else value.producer()
     return node if node is not None and not node.domain and node.op_type in op_types else None
 

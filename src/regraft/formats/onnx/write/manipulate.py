@@ -255,7 +255,10 @@ def _strided_slice(lowering: Lowering, call: Call) -> Lowered:
 
 
 def _ends_in_sizes(call: Call) -> list[Dim] | None:
-    """The ends if all are sizes; the end of a whole axis is ONNX's constant for it, which need not be computed."""
+    """The ends of the slices as sizes; None if the program computes an axis, an end or a stride.
+
+    The end of a whole axis is ONNX's constant for it, which need not be computed.
+    """
     axes, ends, *strides = [_dims(arg) for arg in (call.args[1], *call.args[3:])]
     if axes is None or ends is None or None in strides:
         return None

@@ -55,7 +55,10 @@ def sort_keys(lowering: Lowering, x: ir.Value) -> ir.Value:
 
 
 def _folded_axes(call: Call) -> tuple[int, ...] | None:
-    """The reduced axes, counted from the first: ONNX Runtime cannot reduce empty tensors over negative axes."""
+    """The reduced axes, counted from the first if the rank is known; None for all axes.
+
+    ONNX Runtime cannot reduce empty tensors over negative axes.
+    """
     axes, rank = call.attrs["axis"], tensor_type(call.args[0]).ndim
     return axes if axes is None or rank < 0 else tuple([axis % rank for axis in axes])
 

@@ -57,7 +57,10 @@ def arrange_scan(graph: GraphWriter, scan: ir.Node, results: Collection[ir.Value
 
 
 def _step_before(graph: GraphWriter, value: ir.Value, axis: int) -> tuple[ir.Value | None, int, int] | None:
-    """The operand of the transpose or reversal that makes ``value``, its axis to scan, and 1 if it is reversed."""
+    """The operand of the transpose or reversal that makes ``value``, its axis to scan, and 1 if it is reversed.
+
+    None if another node makes ``value``.
+    """
     node = value.producer()
     if node is None or node.domain:
         return None
@@ -69,7 +72,10 @@ def _step_before(graph: GraphWriter, value: ir.Value, axis: int) -> tuple[ir.Val
 def _step_after(
     graph: GraphWriter, value: ir.Value, axis: int, results: Collection[ir.Value]
 ) -> tuple[ir.Node, int, int] | None:
-    """The transpose or reversal that alone reads the stack ``value``, the axis after it, and 1 if it is reversed."""
+    """The transpose or reversal that alone reads the stack ``value``, the axis after it, and 1 if it is reversed.
+
+    None if there is no such node, or ``value`` is a result of the graph.
+    """
     uses = tuple(value.uses())
     if len(uses) != 1 or value in results:
         return None

@@ -77,7 +77,10 @@ def _image(given: Any) -> Expr:
 
 
 def _scales(given: Any) -> Sequence[float | None]:
-    """The scale factors of a call; overloads have one argument for all axes or one for each axis."""
+    """The scale factors of a call, with None for a missing one.
+
+    Overloads have one argument for all axes or one for each axis.
+    """
     listed: Sequence[float] | None = getattr(given, "scale_factors", None)
     own = [value for name, value in arguments_of(given).items() if name == "scales" or name.startswith("scales_")]
     return listed or own
