@@ -1,11 +1,10 @@
 """Benchmarks: scaling gates on regraft itself, and comparisons with peers. `make bench` runs them.
 
-A benchmark is a module `bench/bench_<name>.py` with a function `run() -> list[Table]`. It raises when a gate
-is missed, which fails the whole run. Times are medians of several runs, in the unit that the column's title
-names, and a peer gets the same input and does the same work. `bench.table` holds `Table`; nothing of `src`
-knows of this package.
+A benchmark is a module `bench/bench_<name>.py` with a function `run() -> list[Table]`. It raises if a gate is missed,
+which fails the whole run. Times are medians of several runs, in the unit of the column's title. A peer gets the same
+input and does the same work. `bench.table` holds `Table`. Nothing in `src` imports this package.
 
-Everything runs on one thread: libraries read how many they may have when they load, which is after this.
+Everything runs on one thread: libraries read the number of threads when they load, after this module sets it.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""`python -m bench [NAME ...]`: runs benchmarks, shows their tables and keeps them in bench/results/."""
+"""`python -m bench [NAME ...]`: run benchmarks, show their tables and store them in bench/results/."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ HERE = Path(__file__).resolve().parent
 
 
 def available() -> list[str]:
-    """The names of the benchmarks that there are, in order."""
+    """The names of all benchmarks, in order."""
     return sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
 
 
 def main(names: list[str], results: Path = HERE / "results") -> int:
-    """Run `names`, or every benchmark if none is named; gives the exit code.
+    """Run the benchmarks `names`, or all of them if `names` is empty; return the exit code.
 
-    An error of a benchmark passes through, a missed gate among them: its tables are shown by then, and not kept.
+    An error of a benchmark passes through, including a missed gate. Its tables have been shown by then, but are not
+    stored.
     """
     known = available()
     unknown = [name for name in names if name not in known]

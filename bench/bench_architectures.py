@@ -1,6 +1,7 @@
-"""Published architectures in from PyTorch, through `optimize`, and out to ONNX Runtime, beside what PyTorch gives.
+"""Published architectures, read from PyTorch, optimized, and run on ONNX Runtime; compared with PyTorch's results.
 
-Writes ``docs/architectures.md``. A gate: what is not in `REASONS` has to agree, and what is in it has to fail still.
+Writes ``docs/architectures.md``. A gate: each architecture must agree, except those in `REASONS`, which must still
+fail.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ REASONS: Final = {
     "Switch Transformers": "`torch.export` refuses it: the model converts its own weights while it runs",
     "VITS": "a condition on values chooses a number (`sym_ite`); and only PyTorch draws random numbers",
 }
-"""Why some fail."""
+"""The reasons why some architectures fail, by name."""
 _NEAR: Final = 1e-5
 _HEADER: Final = """\
 # Architectures
@@ -49,7 +50,7 @@ of {all} models agree within {tolerance:g}, {close} of them within {near:g}.
 
 
 def run() -> list[Table]:
-    """Try them all; raises when one that should agree does not."""
+    """Try all architectures; raise `AssertionError` if one that should agree does not."""
     torch.set_num_threads(1)
     start = process_time()
     tables: list[Table] = []
@@ -69,7 +70,7 @@ def run() -> list[Table]:
 
 
 def _row(architecture: Architecture) -> tuple[tuple[str | int | float, ...], str | None]:
-    """The line of the table, and what is wrong with it."""
+    """The row of the table, and the complaint about it."""
     reason = REASONS.get(architecture.name)
     try:
         found = outcome_of(architecture)

@@ -1,6 +1,6 @@
-"""A backend of one's own: the code of docs/backends.md, which compiles a step of Adam by the C compiler, measured.
+"""The speed of a custom backend: the code of docs/backends.md, which compiles a step of Adam with the C compiler.
 
-Each engine runs the step with its own operators, and with the one loop in C, in turns, on one thread.
+Each engine runs the step with its own operators and with the loop in C, in turns, on one thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Parallel matmuls apart and combined, on both engines, beside what the estimate of the default level says of them.
+"""Parallel matmuls, separate and combined, on both engines, compared with the estimate of the default level.
 
-`regraft.analysis.machine` holds the estimate and its numbers, which were fitted on groups like these. A group is some
-linear layers of one input, with constant weights; each result goes on to a function of its own, as in a model. Takes
+`regraft.analysis.machine` holds the estimate and its numbers, which were fitted on groups like these. A group is
+several linear layers of one input, with constant weights; each result goes to another function, as in a model. Takes
 about a minute.
 """
 
@@ -69,7 +69,7 @@ def random_groups() -> list[Group]:
 
 
 def layers(group: Group) -> IRModule:
-    """The program of a group, with its layers apart."""
+    """The program of a group, with separate layers."""
     numbers = np.random.default_rng(0)
     x = Var("x", TensorType((2, group.rows // 2, group.width), "float32"))
     builder = BlockBuilder()
@@ -88,18 +88,18 @@ def layers(group: Group) -> IRModule:
 
 
 class Measured(NamedTuple):
-    """Seconds of a group on one engine, apart and combined."""
+    """The seconds of a group on one engine, separate and combined."""
 
     apart: float
     combined: float
 
     def loss(self, combine: bool) -> float:
-        """The time of the chosen way as a multiple of the faster way's."""
+        """The time of the chosen form as a multiple of the faster form's time."""
         return (self.combined if combine else self.apart) / min(self)
 
 
 def measure(group: Group, target: str, options: dict[str, Any]) -> Measured:
-    """A group on one engine."""
+    """Measure a group on one engine."""
     apart = layers(group)
     array = np.random.default_rng(1).standard_normal((2, group.rows // 2, group.width)).astype(np.float32)
     x = torch.from_numpy(array) if target == "torch" else array
@@ -115,7 +115,7 @@ def _percent(losses: list[float]) -> str:
 
 
 def run() -> list[Table]:
-    """The tables: the known groups, and how well the estimate chooses on all."""
+    """The tables: the known groups, and the quality of the estimate's choices on all groups."""
     torch.set_num_threads(1)
     choose = CombineParallelMatmul(combining_pays())
     rows: list[tuple[str | int | float, ...]] = []

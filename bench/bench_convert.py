@@ -1,8 +1,8 @@
-"""Models in and out: how long each way takes and what memory it needs, beside TVM's importers on the same files.
+"""The time and memory of each conversion of models, compared with TVM's importers on the same files.
 
-Every figure comes from a process of its own, which loads its frameworks first: time and memory are of the conversion
-alone, taken as PyTorch's file or ONNX's becomes a program, or a program one of these. Memory is the process's own
-(`RssAnon`): pages of a file that is mapped belong to the file and can be had back at any time.
+Every figure comes from a separate process, which loads its frameworks first. Time and memory are those of the
+conversion only, from a PyTorch or ONNX file to a program, or back. Memory is the process's own (`RssAnon`): mapped
+pages of a file are not counted, because the system can reclaim them at any time.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MODELS: Final = {
     "UNet of Stable Diffusion 1.5, a tenth of the width": "unet",
     "BERT base, width 768, 64 tokens": "bert",
 }
-"""The models, by the names that `_write_model` knows them by."""
+"""The names of the models in `_write_model`, by their titles."""
 
 
 def _own_memory() -> int:
-    """Bytes of this process that stand in no file."""
+    """The bytes of this process that no file backs."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
@@ -39,7 +39,7 @@ def _own_memory() -> int:
 
 
 class _Watch:
-    """The most memory that the process has while something runs, looked at every few milliseconds."""
+    """The peak memory of the process while something runs, sampled every few milliseconds."""
 
     def __init__(self) -> None:
         self._stop = Event()
@@ -60,7 +60,7 @@ class _Watch:
         self.most = max(self.most, _own_memory())
 
 
-# --- the ways, each run in a process of its own: what is needed first, then what is measured
+# --- the conversions, each in a separate process: the preparation first, then the measured part
 
 
 def _prepare_from_torch(folder: Path) -> Callable[[], Any]:
@@ -128,11 +128,11 @@ WAYS: Final[dict[str, tuple[str, str]]] = {
     "to_torch": ("program → module of PyTorch", "regraft"),
     "save_torch": ("program → .pt2 file", "regraft"),
 }
-"""For each way what it does and who does it; `_prepare_<way>` runs it. TVM writes neither format."""
+"""The conversion and the tool, by the name of the way; `_prepare_<way>` prepares it. TVM writes neither format."""
 
 
 def measure(way: str, folder: Path) -> dict[str, float]:
-    """The CPU seconds and the bytes that one way takes in this process, the first time and at best after that."""
+    """The CPU seconds of a way in this process, of the first run and the fastest run, and the bytes that it takes."""
     run = globals()[f"_prepare_{way}"](folder)
     times: list[float] = []
     before = _own_memory()
@@ -152,7 +152,7 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 
 def _write_model(name: str, folder: Path) -> int:
-    """Write a model as both files; returns the bytes of its weights."""
+    """Write a model to both files; return the bytes of its weights."""
     import torch
 
     from bench import models

@@ -1,8 +1,7 @@
-"""The rules of docs/cookbook.md, all at once, on models as PyTorch's exporter writes them, beside onnxscript's rules.
+"""All rules of docs/cookbook.md on models from PyTorch's exporter, compared with onnxscript's rules.
 
-Both rewrite what they have read of the same ONNX files: narrow models of full depth, in opset 14, where gelu and the
-normalizations are spelled out. Reading and writing are not counted. A further table counts the lines of code that the
-rules take here and there.
+Both rewrite the same ONNX files: narrow models of full depth, in opset 14, in which gelu and the normalizations are
+written out. Reading and writing are not counted. A further table counts the lines of code of the rules in both.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "pointless_cumsum_replacement,int_noop",
     ),
 }
-"""Where the rules of each list of the page come from: a module, or classes and functions of it."""
+"""The source of the rules in each list of the page: a module, or classes and functions of it."""
 
 
 def run() -> list[Table]:
@@ -95,7 +94,7 @@ def run() -> list[Table]:
 
 
 class _First(torch.nn.Module):
-    """The first of a model's results; tokens are given by name, as the text models of transformers want them."""
+    """The first of a model's results; tokens are passed by name, as the text models of transformers require."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
@@ -108,7 +107,7 @@ class _First(torch.nn.Module):
 
 
 def _exported(model: Model, path: Path) -> Path:
-    """The model as the exporter of PyTorch writes it by tracing."""
+    """The model as PyTorch's tracing exporter writes it."""
     with warnings.catch_warnings(), redirect_stderr(StringIO()), redirect_stdout(StringIO()):
         warnings.simplefilter("ignore")
         options: dict[str, Any] = {"opset_version": 14, "dynamo": False}
@@ -162,7 +161,7 @@ def _lines_of(source: str) -> int:
 
 
 def _code_lines(nodes: list[Any]) -> int:
-    """The lines that code stands on, without imports, docstrings and comments."""
+    """The lines of code, without imports, docstrings and comments."""
     lines: set[int] = set()
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom) or _is_text(node):

@@ -1,8 +1,8 @@
-"""Models on ONNX Runtime: as PyTorch and other tools write them, and after `optimize` at the default level.
+"""Models on ONNX Runtime, as PyTorch and other tools write them, and after `optimize` at the default level.
 
-Twelve published models are made, exported and run in a process of their own each, at their published width (Llama:
-half of it) with random weights; that takes some minutes, and 12 GB of memory at its most. Small files of all kinds
-follow, which take some minutes more.
+Twelve published models are made, exported and run, each in its own process, at their published width (Llama: half of
+it) with random weights. This takes some minutes and up to 12 GB of memory. Small files of all kinds follow, which take
+some more minutes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bench.timing import TRIALS, least_pair
 
 ROUNDS: Final = 9
 MOST: Final = 1.02
-"""What a model may take after `optimize`, in parts of its time before."""
+"""The limit for the time of a model after `optimize`, as a multiple of its time before."""
 
 _OPSET: Final = (
     "stays in the opset of the file: attention and norms of newer ones are not expected to save a tenth; "
@@ -56,11 +56,11 @@ REASONS: Final[dict[str, str]] = {
     "MobileNet V2": _CONVOLUTIONS,
     "Whisper encoder": _OPSET,
 }
-"""Why a model gains, or why it cannot: from ONNX Runtime's profiles and from timing the operators alone."""
+"""The reason why each model gains time or cannot, from ONNX Runtime's profiles and from timing single operators."""
 
 
 class Outcome(NamedTuple):
-    """The measurements of one model: times in seconds, differences to PyTorch in parts of the largest number."""
+    """The measurements of one model: times in seconds, and differences from PyTorch relative to the largest number."""
 
     nodes: tuple[int, int]
     seconds: tuple[float, float]
@@ -87,7 +87,7 @@ def _difference(found: Any, expected: np.ndarray) -> float:
 
 
 def measure(name: str) -> Outcome:
-    """One model: from PyTorch and from ONNX, optimized, out to ONNX, and run beside what it was before."""
+    """Measure one model: read from PyTorch and from ONNX, optimized, written to ONNX, and timed beside the original."""
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
         source, result, direct = (Path(folder) / f"{stem}.onnx" for stem in ("source", "result", "direct"))
@@ -111,13 +111,13 @@ def measure(name: str) -> Outcome:
 
 
 def _measured(name: str) -> Outcome:
-    # A process of its own gives its memory back.
+    # A separate process returns its memory.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(measure, name).result()
 
 
 def run(names: Sequence[str] = tuple(PUBLISHED), files: Sequence[str] = tuple(EXPORTED)) -> Iterator[Table]:
-    """Both tables; raises `AssertionError` if a model computes something else, or takes over `MOST` times its time."""
+    """Both tables; raises `AssertionError` if a model's values change, or if it takes over `MOST` times its time."""
     slower: list[str] = []
     yield _of_published(names, slower)
     yield _of_files(files, slower)
@@ -125,7 +125,7 @@ def run(names: Sequence[str] = tuple(PUBLISHED), files: Sequence[str] = tuple(EX
 
 
 def _of_files(names: Sequence[str], slower: list[str]) -> Table:
-    """The table of small files; what got slower is added to ``slower``."""
+    """The table of small files; those that became slower are added to ``slower``."""
     rows: list[tuple[str | int | float, ...]] = []
     torch.set_num_threads(1)
     for name in names:
@@ -168,7 +168,7 @@ def _relative(found: np.ndarray, expected: np.ndarray) -> float:
 
 
 def _of_published(names: Sequence[str], slower: list[str]) -> Table:
-    """The table of published models; what got slower is added to ``slower``."""
+    """The table of published models; those that became slower are added to ``slower``."""
     rows: list[tuple[str | int | float, ...]] = []
     for name in names:
         (nodes, fewer), (before, after), differences = _measured(name)

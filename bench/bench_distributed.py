@@ -1,7 +1,7 @@
 """Programs over eight simulated devices: collectives, bytes and memory against the formulas, and the time to compile.
 
-Simulated devices show values, collectives and memory; they say nothing of speed, so the only times here are those of
-compiling, of this process alone (`time.process_time`).
+Simulated devices show values, collectives and memory, but not speed. So the only times here are compile times, in
+processor time of this process (`time.process_time`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PEER: Final = Path(__file__).resolve().parent / "peers" / "dtensor_encoder.py"
 
 
 def encoder(layers: int) -> tuple[torch.nn.Module, torch.Tensor]:
-    """BERT of that depth with random weights, and ids for it."""
+    """BERT with ``layers`` layers and random weights, and ids for it."""
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
@@ -59,7 +59,7 @@ def program(layers: int) -> IRModule:
 
 
 def depth() -> Table:
-    """All-reduces, bytes, temporaries and compile time by depth, on 1 × 8 devices."""
+    """The all-reduces, bytes, temporaries and compile time by depth, on 1 × 8 devices."""
     mesh = Mesh(data=1, model=8)
     rows: list[tuple[str | int | float, ...]] = []
     for layers in DEPTHS:
@@ -85,7 +85,7 @@ def depth() -> Table:
 
 
 def axis() -> Table:
-    """Memory on a device by the length of the model axis."""
+    """The memory on a device, by the length of the model axis."""
     module = program(2)
     rows: list[tuple[str | int | float, ...]] = []
     for ways in (1, 2, 4, 8):
@@ -103,7 +103,7 @@ def axis() -> Table:
 
 
 def rewrites() -> Table:
-    """Collectives after rewrites that join matmuls."""
+    """The collectives after rewrites that join matmuls."""
     mesh = Mesh(data=1, model=8)
     module = program(2)
     plan = Megatron(mesh=mesh)(module)
@@ -141,7 +141,7 @@ def plans() -> Table:
 
 
 def training() -> Table:
-    """Losses, traffic and memory of a training step by plan."""
+    """The losses, traffic and memory of a training step, by plan."""
     model = rx.parse(
         """
 @I.ir_module
@@ -213,5 +213,5 @@ def peer() -> Table:
 
 
 def run() -> list[Table]:
-    """All tables; a count or size that is not that of its formula is an error."""
+    """All tables; raises if a count or size differs from its formula."""
     return [depth(), axis(), rewrites(), plans(), training(), peer()]

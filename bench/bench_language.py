@@ -1,12 +1,11 @@
-"""The language on programs of 1,000 to 100,000 bindings: every step costs the same for each binding, however
-many.
+"""The cost of each step of the language on programs of 1,000 to 100,000 bindings: it must not grow per binding.
 
-Two shapes of program. In a chain each binding reads the one before; in a fan-out all bindings read one value,
-are independent of each other, and are read by one call at the end.
+There are two shapes of programs. In a chain, each binding reads the one before. In a fan-out, all bindings read one
+value, are independent of each other, and are read by one call at the end.
 
-Times are the process's own, so that a busy machine does not show. Python's cyclic collector walks over young
-objects again while a large program grows, which adds a part that levels off and is not ours to turn off for
-our users; the table has it, and the gate is on the growth without it as well as with it.
+Times are processor times, so other work on the machine does not affect them. While a large program grows, Python's
+cyclic collector visits young objects again. This adds a cost that levels off, and a library must not turn the collector
+off for its users. So the table and the gates have the growth both with and without the collector.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from regraft.script import relax as R
 SIZES = (1_000, 10_000, 100_000)
 RUNS = {1_000: 9, 10_000: 3, 100_000: 3}
 MOST_GROWTH = 1.5
-"""How much more a binding may cost in the largest program than in the smallest, the collector left out."""
+"""The limit for the cost of a binding in the largest program, relative to the smallest, without the collector."""
 MOST_GROWTH_COLLECTING = 2.5
-"""The same with the collector, which does not run at all in the time that the smallest takes."""
+"""The same limit with the collector, which does not run at all while the smallest program is measured."""
 
 STEPS = {
     "build": "write it with BlockBuilder, types inferred",
@@ -44,7 +43,7 @@ STEPS = {
 
 
 def chain(count: int) -> IRModule:
-    """``count`` additions, each of the one before and the parameter."""
+    """A chain of ``count`` additions: each adds the parameter to the result before it."""
 
     def write(builder: BlockBuilder, x: Var) -> Expr:
         value: Expr = x
@@ -56,7 +55,7 @@ def chain(count: int) -> IRModule:
 
 
 def fan_out(count: int) -> IRModule:
-    """``count`` - 1 additions of the parameter to itself, and one concat of them all."""
+    """A fan-out of ``count`` - 1 additions of the parameter to itself, and one concat of all results."""
 
     def write(builder: BlockBuilder, x: Var) -> Expr:
         return R.concat([builder.emit(R.add(x, x)) for _ in range(count - 1)], axis=0)
@@ -95,7 +94,7 @@ def _steps(make: Callable[[int], IRModule], count: int) -> dict[str, Callable[[]
 
 
 def _check(steps: dict[str, Callable[[], Any]], module: IRModule, argument: np.ndarray) -> None:
-    """The steps do their work: what is timed is right."""
+    """Check that the timed steps do their work correctly."""
     assert steps["equal"]()
     assert steps["check"]()
     assert structural_equal(module, steps["parse"]())
@@ -104,7 +103,7 @@ def _check(steps: dict[str, Callable[[], Any]], module: IRModule, argument: np.n
 
 
 def _measure(make: Callable[[int], IRModule]) -> dict[str, list[float]]:
-    """For each step, µs a binding at each size, then the growth from the first to the last, with and without
+    """The µs per binding of each step at each size, then the growth from the first size to the last, with and without
     collector.
     """
     costs: dict[str, list[float]] = {name: [] for name in STEPS}
@@ -121,7 +120,7 @@ def _measure(make: Callable[[int], IRModule]) -> dict[str, list[float]]:
 
 
 def run() -> list[Table]:
-    """Time every step at every size; raises when a binding costs too much more in the largest program."""
+    """Time every step at every size; raise `AssertionError` if a binding costs too much more in the largest program."""
     tables: list[Table] = []
     missed: list[str] = []
     columns = ("step", *(f"{size:,} bindings" for size in SIZES), "growth", "growth without collector")

@@ -1,4 +1,4 @@
-"""Passes on real models: how long they take, beside TVM's on the same graph, and what models gain from each.
+"""Passes on real models: their time, compared with TVM's on the same graph, and the gain of models from each.
 
 The graph of the UNet goes to TVM as the text that regraft prints, which TVM parses. Counts are in docs/models.md.
 Takes some four minutes.
@@ -41,7 +41,7 @@ PASSES: Final[dict[str, Callable[[], Pass]]] = {
     "RemoveRedundantReshape": RemoveRedundantReshape,
     "DeadCodeElimination": DeadCodeElimination,
 }
-"""In the order in which they run, each on what the one before gave."""
+"""The passes in the order in which they run, each on the result of the one before."""
 
 
 def _bindings(program: IRModule) -> int:
@@ -49,7 +49,7 @@ def _bindings(program: IRModule) -> int:
 
 
 def _peer_passes() -> Mapping[str, Any]:
-    """TVM's passes of the same names; none where TVM is not installed."""
+    """TVM's passes of the same names; empty if TVM is not installed."""
     try:
         from tvm import relax
     except ImportError:
@@ -58,7 +58,7 @@ def _peer_passes() -> Mapping[str, Any]:
 
 
 def _in_tvm(program: IRModule) -> Any:
-    """``program`` as TVM reads its text, without the attributes, which TVM's parser does not know."""
+    """The program as TVM reads it from its text, without the attributes, which TVM's parser does not know."""
     import tvm
 
     return tvm.script.from_source(
@@ -121,7 +121,7 @@ def transformer(layers: int) -> IRModule:
 
 
 def growth() -> Table:
-    """The time of the passes on more and more layers."""
+    """The time of the passes on growing numbers of layers."""
     chain = ("CombineParallelMatmul", "ReorderPermuteDimsAfterConcat", "FuseAttention")
     rows: list[tuple[str | int | float, ...]] = []
     for layers in (10, 100, 1000):
@@ -140,11 +140,11 @@ def growth() -> Table:
     )
 
 
-# --- what models gain
+# --- the gain of models
 
 
 class Subject(NamedTuple):
-    """A model to run, and why passes bring it what they do, by the profiles of the engines."""
+    """A model to run, and the reason for its gain from passes, from the profiles of the engines."""
 
     build: Callable[[], Model]
     why: str
@@ -176,14 +176,14 @@ ROUNDS: Final = 12
 
 
 class Stage(NamedTuple):
-    """A program, by the pass that gave it; None for the program if the pass left what it got."""
+    """A program and the pass that returned it; ``program`` is None if the pass changed nothing."""
 
     name: str
     program: IRModule | None
 
 
 def stages(program: IRModule) -> list[Stage]:
-    """``program`` as exported, after each pass of the default level, and after all with every group combined."""
+    """The program as exported, after each pass of the default level, and after all passes with every group combined."""
     default, highest = pipeline("default"), CombineParallelMatmul()
     found = [Stage("as exported", program)]
     combined = program
@@ -201,7 +201,7 @@ def _described(program: IRModule) -> str:
 
 
 def _eager(model: Model) -> float:
-    """The seconds that the model itself takes in PyTorch."""
+    """The seconds that the original model takes in PyTorch."""
 
     def step() -> None:
         with torch.inference_mode():
@@ -211,7 +211,7 @@ def _eager(model: Model) -> float:
 
 
 def run_times(name: str, model: Model, why: str) -> Table:
-    """Run time of one model on each engine, after each pass."""
+    """The run time of one model on each engine, after each pass."""
     made = stages(model.program())
     kept = {stage.name: stage.program for stage in made if stage.program is not None}
     inputs = {"onnxruntime": model.inputs(), "torch": [torch.from_numpy(array) for array in model.inputs()]}

@@ -1,7 +1,7 @@
-"""Passes on transformers of growing depth: that each costs the same per binding at any depth, and beside TVM's.
+"""The cost of passes on transformers of growing depth, which must stay the same per binding; compared with TVM's.
 
-One layer is a Llama-style block written as converters write it: weights transposed before each product, three
-projections with biases, attention from its parts, and a gated feed-forward. TVM, where it is installed, runs its own
+One layer is a Llama-style block as converters write it: weights transposed before each product, three projections with
+biases, attention written out, and a gated feed-forward part. If TVM is installed, it runs its own
 `CombineParallelMatmul` and `ReorderPermuteDimsAfterConcat` on the same program, which it reads from our script.
 """
 
@@ -17,10 +17,10 @@ from regraft.script import relax as R
 
 LAYERS = (30, 100, 300, 1_000)
 TVM_LAYERS = (10, 30, 100)
-"""TVM's combining takes minutes on more: its cost grows with the square of the depth."""
+"""The depths for TVM, whose combining takes minutes on deeper programs: its cost grows with the square of the depth."""
 RUNS = 3
 MOST_GROWTH = 2.0
-"""How much more a binding may cost in the deepest program than at 100 layers; what a busy machine adds is in it."""
+"""The limit for the cost of a binding in the deepest program, relative to 100 layers, with room for a busy machine."""
 
 WIDTH, HEADS, LENGTH, BATCH = 64, 4, 16, 2
 
@@ -40,7 +40,7 @@ STEPS: tuple[tuple[str, Callable[[], transform.Pass]], ...] = (
     ("TopologicalSort", transform.TopologicalSort),
     ("DeadCodeElimination", transform.DeadCodeElimination),
 )
-"""Each runs on what the ones before it made."""
+"""The steps; each runs on the result of the ones before it."""
 
 
 class _Writer:
@@ -80,7 +80,7 @@ class _Writer:
 
 
 def transformer(layers: int) -> IRModule:
-    """A transformer of so many layers; its first parameter is the input, the others are weights."""
+    """A transformer with ``layers`` layers; its first parameter is the input, the others are weights."""
     write = _Writer()
     value: Expr = write.parameter("x", BATCH, LENGTH, WIDTH)
     with write.builder.function("main", attrs={"num_input": 1}):
@@ -157,6 +157,6 @@ def _peer_table() -> Table | None:
 
 
 def run() -> list[Table]:
-    """The tables; an error if a pass costs more per binding in deep programs."""
+    """The tables; raises if a pass costs too much more per binding in deep programs."""
     tables: list[Any] = [_depth_table(), _peer_table()]
     return [table for table in tables if table is not None]

@@ -1,8 +1,7 @@
-"""Rewriting beside other tools, in one run on one machine: the same programs, the same rules.
+"""Rewriting compared with other tools, in one run on one machine: the same programs, the same rules.
 
-The peers that are installed take part (`bench.peers`). Where a peer's cost is quadratic it is left out at sizes that
-would take minutes; ``REGRAFT_BENCH_FULL=1`` has them all. Times are the process's own, and the tools take turns
-(`bench.timing`).
+The installed peers take part (`bench.peers`). A peer with quadratic cost is left out at sizes that would take minutes;
+``REGRAFT_BENCH_FULL=1`` includes all sizes. Times are processor times, and the tools take turns (`bench.timing`).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ OURS = "regraft"
 
 CHAIN = (1_000, 10_000, 100_000)
 CHAIN_LIMITS = {"tvm": 10_000, "onnxscript": 10_000, "fx": 10_000, "inductor": 100_000, "tinygrad": 100_000}
-"""The longest chain that a peer is asked for: with most, ten times as long takes a hundred times as long."""
+"""The longest chain for each peer: with most, a chain that is ten times as long takes a hundred times as long."""
 LAYERS = (30, 100, 300, 1_000)
 LAYERS_LIMIT = 1_000 if FULL else 300
 RULES = (1, 10, 50)
@@ -35,15 +34,15 @@ RULES_BINDINGS = 10_000
 FAN = (1_000, 10_000)
 
 MOST_GROWTH = 1.5
-"""How much more a binding may cost in the largest program than in the smallest."""
+"""The limit for the cost of a binding in the largest program, relative to the smallest."""
 LEAST_LEAD_ON_TVM = 30.0
-"""How many times faster than TVM we mean to be on a chain of 10,000."""
+"""The goal for our speed relative to TVM's on a chain of 10,000."""
 MOST_LAYER_SECONDS = 1.0
-"""What the largest program of parallel matmuls may take."""
+"""The limit in seconds for the largest program of parallel matmuls."""
 NOISE = 1.5
-"""How far the ratio of two tools' times swings on a busy machine: only what is further off its goal is an error."""
+"""The factor by which the ratio of two tools' times may vary on a busy machine; only a larger miss is an error."""
 MOST_FOR_IDLE_RULES = 1.5
-"""How many times the time of one rule may be spent when 49 are added whose operators do not occur."""
+"""The limit for the time with 49 added rules whose operators do not occur, relative to the time of one rule."""
 
 
 # --- programs and rules
@@ -59,7 +58,7 @@ def _function(params: Sequence[Var], write: Callable[[BlockBuilder], Expr]) -> F
 
 
 def _chain(count: int) -> Function:
-    """``count`` bindings, in turn a value added to itself and its relu."""
+    """A chain of ``count`` bindings, alternating between a value added to itself and a relu."""
     x = Var("x", TensorType((count,), "float32"))
 
     def write(builder: BlockBuilder) -> Expr:
@@ -85,7 +84,7 @@ def write_layers(
     add: Callable[..., Any],
     tanh: Callable[..., Any],
 ) -> tuple[list[Any], Callable[[Callable[[Any], Any]], Any]]:
-    """Parameters, and a function that writes ``count`` layers of three matmuls with one left side, in any tool."""
+    """The parameters, and a function that writes ``count`` layers of three matmuls with one left side, for any tool."""
     x = variable("x", (8, 16))
     weights = [variable(f"w{layer}_{i}", (16, 16)) for layer in range(count) for i in range(3)]
 
@@ -137,12 +136,12 @@ def count_calls(function: Function, name: str) -> int:
 
 
 def _time(job: Job, runs: int, expected: int) -> float:
-    """Seconds for the job, with a look at whether it did what it should."""
+    """The seconds for the job; raises if it did not do its work."""
     return _times({OURS: job}, runs, expected)[OURS]
 
 
 def _times(jobs: Mapping[str, Job], runs: int, expected: int) -> dict[str, float]:
-    """Seconds for the job of each tool, in turns, with a look at whether each did what it should."""
+    """The seconds for the job of each tool, in turns; raises `AssertionError` if one did not do its work."""
     results: dict[str, Any] = {}
 
     def step(name: str, program: Any) -> None:
@@ -232,7 +231,7 @@ def _layers_table(missed: list[str]) -> Table:
 
 
 def _idle_rules(count: int, *, occurs: bool) -> list[Rule]:
-    """``count`` rules that never apply: their operators do not occur, or (``occurs``) their operands never fit."""
+    """The ``count`` rules that never apply: their operators do not occur or, if ``occurs``, operands never match."""
     names = [op.name for op in Op.all() if op.name.startswith("relax.") and len(op.operands) == 1]
     names = [name for name in names if name not in ("relax.nn.relu", "relax.negative")]
     made: list[Rule] = []
@@ -319,7 +318,7 @@ def _wide_tuple(count: int) -> Job:
 
 
 def _tuple_fields(count: int) -> Job:
-    """A concat of ``count`` sums, each rewritten, under a rule that looks at the concat and all its fields."""
+    """A concat of ``count`` sums, each rewritten, with another rule that looks at the concat and all its fields."""
     x = Var("x", TensorType((4,), "float32"))
 
     def write(builder: BlockBuilder) -> Expr:
@@ -359,7 +358,7 @@ def _gate(missed: list[str], met: bool, what: str) -> None:
 
 
 def run() -> list[Table]:
-    """Time everything; raises, with the tables, when a goal is missed."""
+    """Time everything; raise an error with the tables if a goal is missed."""
     missed: list[str] = []
     tables = [make(missed) for make in (_chain_table, _layers_table, _rules_table, _wide_table)]
     if missed:

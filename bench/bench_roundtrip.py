@@ -1,7 +1,7 @@
-"""PyTorch to PyTorch: forty models read, optimized and given back, half of them with dynamic sizes.
+"""PyTorch to PyTorch: forty models read, optimized and written back, half of them with dynamic sizes.
 
-Both programs run as `torch.export` gives them, on the same inputs, in turns. A result that differs, or that does not
-run at one of the sizes, is an error. Some four minutes.
+Both programs run as exported by `torch.export`, on the same inputs, in turns. A result that differs, or that does not
+run at one of the sizes, is an error. Takes some four minutes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from regraft.formats.torch.nodes import all_nodes
 
 ROUNDS: Final = 7
 MOST: Final = 1.05
-"""What a result may take, in parts of the time of the model."""
+"""The limit for the time of a result, as a multiple of the model's time."""
 _TOLERANCE: Final = 2e-4
 
 
 def run() -> Iterator[Table]:
-    """Time every model; raises at the end where a result is another, or takes longer than `MOST`."""
+    """Time every model; raises if a result differs, and at the end if one is slower than `MOST` allows."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     rows: list[tuple[str | int | float, ...]] = []
@@ -54,7 +54,7 @@ def run() -> Iterator[Table]:
 
 
 def measured(case: Case) -> tuple[int, int, float]:
-    """Operators before and after, and the ratio of times, the greatest over the sizes."""
+    """The operators before and after, and the largest ratio of times over the sizes."""
     args, kwargs = case.draw(*case.sizes[0])
     with quiet():
         program = torch.export.export(case.module, args, kwargs, dynamic_shapes=case.dynamic)
@@ -82,6 +82,6 @@ def _check(got: Any, want: Any) -> None:
 
 
 def operators(program: ExportedProgram) -> int:
-    """The calls of operators in a program, its regions and bodies, checks of what is known left out."""
+    """The number of operator calls in a program and its regions and bodies, without assertions and size arithmetic."""
     names = [str(node.target) for node in all_nodes(program.graph_module) if hasattr(node.target, "_schema")]
     return sum("_assert" not in name and "sym_" not in name for name in names)

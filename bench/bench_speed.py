@@ -1,13 +1,13 @@
-"""The speed of models: this project's precisions beside those of the tools made for one engine each, in one run.
+"""The speed of models in this project's precisions and with the tools of each engine, in one run.
 
-Each model is made and exported in a process of its own, at its published width and depth with random weights, and its
-variants take turns on one thread in another. So the errors of int8 are only indications: trained models have channels
-that are much larger than the others. Each model gets about ``SPEED_SECONDS`` (300): variants are made ready in the
-order in which they say most, and those for which no time is left are named. What was measured of a model is kept in
-``build/speed`` after each turn, so that a run that is stopped loses nothing, and a later one goes on from there.
-``SPEED_MODELS="BERT base,ViT-B/16"`` measures these anew and no others, and ``SPEED_MODELS=none`` only writes the
-tables. Of the largest model as many variants take turns as memory holds, and the others after them in further
-processes, each for as long again.
+Each model is made and exported in one process, at its published width and depth with random weights. Its variants take
+turns on one thread in another process. Because of the random weights, the errors of int8 are only indications: trained
+models have channels that are much larger than the others. Each model gets about ``SPEED_SECONDS`` (300). Variants are
+prepared in the order of their importance, and the table names those for which no time was left. Measurements are stored
+in ``build/speed`` after each turn, so a run that is stopped loses nothing, and a later run continues there.
+``SPEED_MODELS="BERT base,ViT-B/16"`` measures only these models anew, and ``SPEED_MODELS=none`` only writes the tables.
+If memory does not hold all variants of a model, as many as fit take turns, and the others follow in further processes,
+each for the same time.
 
     python -m bench speed
 """
@@ -56,20 +56,20 @@ LEAST_ROUNDS: Final = 2
 SHORTEST: Final = 0.05
 MOST: Final = 20
 SECONDS: Final = float(os.environ.get("SPEED_SECONDS", "300"))
-"""What a model may take, its export left out."""
+"""The time for a model in seconds, without its export."""
 PREPARING: Final = 0.6
-"""The part of it in which variants are made ready."""
+"""The part of this time in which variants are prepared."""
 WEIGHING: Final = 0.3
-"""What measuring memory may take beside it, as a part of it."""
+"""The additional time for measuring memory, as a part of the same time."""
 MEMORY_OF_ONE: Final = 2.5
-"""What making a variant ready may take, in sizes of the model's file; those that take turns are open together."""
+"""The memory that preparing a variant may take, in sizes of the model's file. Variants in turns are open together."""
 KEPT: Final = Path("build/speed")
-"""Where what was measured is kept, one file for each model."""
+"""The folder of stored measurements, with one file for each model."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The measurements of one variant: None where it failed, for the reason in ``problem``, or where there is none."""
+    """The measurements of one variant. A value is None if it does not exist, or if the variant failed (``problem``)."""
 
     name: str
     is_ours: bool
@@ -84,16 +84,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """A model: its variants, and the time that its products alone would take at the rates that were measured then."""
+    """A model: its variants, and the time that its products alone would take at the rates measured in the same run."""
 
     outcomes: list[Outcome]
     limits: dict[str, float]
 
 
 def measure(name: str) -> Row:
-    """All variants of one model; each group that memory holds takes turns in a process of its own.
+    """Measure all variants of one model; each group that fits into memory takes turns in its own process.
 
-    What ends its process for memory ends no other; of a model that cannot even be exported the row says so.
+    A process that runs out of memory ends no other one. If the model cannot even be exported, the row says so.
     """
     row = Row([], {})
     with TemporaryDirectory() as text:
@@ -113,7 +113,7 @@ _TOO_LARGE: Final = "the memory of this machine does not hold it"
 
 
 def _turns(name: str, folder: Path, row: Row, waiting: Sequence[str] | None = None) -> tuple[Row, Sequence[str]]:
-    """As `take`; where a tool ends the process for memory, its variants take turns one by one, and it is named."""
+    """Run `take` in a process; if memory runs out, run the variants one by one, and report the one that fails."""
     try:
         return _alone(take, name, folder, row, waiting)
     except (BrokenProcessPool, MemoryError):
@@ -127,13 +127,13 @@ def _turns(name: str, folder: Path, row: Row, waiting: Sequence[str] | None = No
 
 
 def _alone(step: Callable[..., Any], *given: Any) -> Any:
-    """The result of ``step`` in a process of its own, which gives its memory back."""
+    """The result of ``step`` in a separate process, which returns its memory."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(step, *given).result()
 
 
 def export(name: str, folder: Path) -> Row:
-    """Write a model into ``folder``, with its inputs and PyTorch's result; gives its row, without variants yet."""
+    """Write a model into ``folder``, with its inputs and PyTorch's result; return its row, still without variants."""
     import torch
 
     torch.set_num_threads(1)
@@ -159,10 +159,10 @@ def export(name: str, folder: Path) -> Row:
 
 
 def take(name: str, folder: Path, row: Row, waiting: Sequence[str] | None = None) -> tuple[Row, list[str]]:
-    """Take turns with the variants of these names, or with all; gives the row, and the names that memory did not hold.
+    """Time the named variants, or all, in turns; return the row, and the names of variants that memory did not hold.
 
-    Those that come later take turns beside the first variant again; their times are then those that they would have
-    had beside it in the first turns.
+    Later variants take turns with the first variant again. Their times are scaled to the time that the first variant
+    had in the first turns.
     """
     import torch
 
@@ -195,7 +195,7 @@ def _variants(name: str, source: Source) -> list[Variant]:
 
 
 def _module(name: str) -> Any:
-    """The module of PyTorch that a model was exported from."""
+    """The PyTorch module that a model was exported from."""
     if name in DECODERS:
         from bench.speed_decoder import qwen2
 
@@ -206,7 +206,7 @@ def _module(name: str) -> Any:
 
 
 class Trial(NamedTuple):
-    """A model that variants are made of, what they are run on, and the right result."""
+    """A model from which variants are made, their inputs, and the right result."""
 
     name: str
     source: Source
@@ -215,7 +215,7 @@ class Trial(NamedTuple):
     inputs: Path
 
     def take(self, variants: Sequence[Variant], row: Row) -> list[Variant]:
-        """Put as many variants as memory holds into ``row``; gives the others."""
+        """Measure as many variants as memory holds, and put them into ``row``; return the others."""
         started = perf_counter()
         ready, failed, waiting = self._made_ready(variants, started)
         runs = [lambda one=one: one.run(self.arrays) for one, _ in ready]
@@ -247,7 +247,7 @@ class Trial(NamedTuple):
     def _made_ready(
         self, variants: Sequence[Variant], started: float
     ) -> tuple[list[tuple[Ready, Outcome]], list[Outcome], list[Variant]]:
-        """Those that can be run, those that failed, and those that memory does not hold beside the others."""
+        """The variants that can run, those that failed, and those that do not fit into memory beside the others."""
         ready: list[tuple[Ready, Outcome]] = []
         failed: list[Outcome] = []
         for place, variant in enumerate(variants):
@@ -269,7 +269,7 @@ class Trial(NamedTuple):
 
 
 def _judged(variant: Variant, made: Ready, arrays: Sequence[np.ndarray], expected: np.ndarray) -> Outcome:
-    """The first run of a variant: how far its first output is from PyTorch's, and how large its file is."""
+    """The outcome of a variant's first run: the error of its first output beside PyTorch's, and its file's size."""
     result = np.asarray(made.run(arrays)[0], np.float64).reshape(-1)
     right = expected.astype(np.float64).reshape(-1)
     error = float(np.abs(result - right).max() / np.abs(right).max())
@@ -279,7 +279,7 @@ def _judged(variant: Variant, made: Ready, arrays: Sequence[np.ndarray], expecte
 
 
 def time_once(runs: Sequence[Callable[[], Any]], *, backwards: bool) -> list[float]:
-    """The seconds of processor time that each takes, one after another; fast ones several times in a row."""
+    """The processor time of each run in seconds, one after another; fast runs are repeated several times in a row."""
     found = [0.0] * len(runs)
     places = list(range(len(runs)))
     for place in reversed(places) if backwards else places:
@@ -293,7 +293,7 @@ def time_once(runs: Sequence[Callable[[], Any]], *, backwards: bool) -> list[flo
 
 
 def _limits(source: Path) -> dict[str, float]:
-    """Milliseconds that the model's products and convolutions take at the rate of a large product, by dtype."""
+    """The milliseconds of the model's products and convolutions at the rate of a large product, by dtype."""
     import torch
 
     import regraft as rx
@@ -320,7 +320,7 @@ def _limits(source: Path) -> dict[str, float]:
     return {name: count / (2 * size**3 / own.least) * 1e3 for name, own in zip(ways, turns, strict=True)}
 
 
-# --- what is kept from one run to the next
+# --- stored measurements
 
 
 def _file_of(name: str) -> Path:
@@ -346,7 +346,7 @@ def _keep(name: str, row: Row) -> None:
 
 
 def run(names: Sequence[str] = ()) -> list[Table]:
-    """All variants; the best of ours beside the best of the others; and the limits."""
+    """The tables: all variants; the best of ours beside the best of the others; and the limits."""
     asked = names or tuple(filter(None, os.environ.get("SPEED_MODELS", "").split(",")))
     rows: dict[str, Row] = {}
     missing: list[str] = []
@@ -421,7 +421,7 @@ def _megabytes(count: int | None) -> int | str:
 
 
 def _best(name: str, row: Row) -> tuple[str | int | float, ...] | None:
-    """The line of a model; None where nothing of ours, or nothing of the others, was measured."""
+    """The row of a model; None if no variant of ours, or none of the others, was measured."""
     done = [one for one in row.outcomes if one.milliseconds is not None]
     base = (done[0].milliseconds if done else None) or 1.0
 

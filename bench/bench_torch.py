@@ -1,7 +1,7 @@
-"""Models in PyTorch itself: as they are, and as `to_torch` gives them back after `optimize`, eager and compiled.
+"""Models in PyTorch itself: the originals, and the results of `to_torch` after `optimize`, eager and compiled.
 
-Compiled is `torch.compile` with its default backend, where there is a C++ compiler for it. Some four minutes, most of
-it compiling.
+"Compiled" is `torch.compile` with its default backend, if there is a C++ compiler for it. Takes some four minutes,
+mostly for compiling.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MODELS: Final[dict[str, Callable[[], Model]]] = {
 }
 _ROUNDS: Final = 7
 _TOLERANCE: Final = 1e-3
-"""Largest difference from the model, relative to the largest element, of compiled code as well."""
+"""The largest allowed difference from the model, relative to the largest element, for compiled code as well."""
 
 
 def run() -> list[Table]:
-    """Time forward passes; raises where one of the ways gives another result."""
+    """Time forward passes; raise an error if one of the forms gives another result."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     rows: list[tuple[str | int | float, ...]] = []
@@ -76,7 +76,7 @@ _COLUMNS: Final = {
 
 
 def _least(ways: Mapping[str, nn.Module], model: Model) -> dict[str, float]:
-    """Milliseconds of a run of each way."""
+    """The milliseconds of a run of each form."""
     expected = _results(model.module, model)
     for name, module in ways.items():
         for got, want in zip(_results(module, model), expected, strict=True):

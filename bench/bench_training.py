@@ -1,8 +1,9 @@
-"""A step of training beside PyTorch and TVM, what taking a gradient costs, and what tidying and checkpoints save.
+"""Training steps compared with PyTorch and TVM, the cost of gradients, and the savings by the simplifier and
+checkpoints.
 
-Steps are forward, backward and SGD on one batch, with weights that stay in place from step to step; PyTorch runs
-eagerly and compiled, and every library on one thread. Times are the process's own (`bench.timing`), so they compare
-work rather than how much of the machine was free.
+A step is forward, backward and SGD on one batch, with weights that stay in place from step to step. PyTorch runs
+eagerly and compiled, and every library uses one thread. Times are processor times (`bench.timing`), so they do not
+depend on other work on the machine.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ ROUNDS = 7
 RATE = 0.01
 CHAIN = (1_000, 10_000)
 MOST_GROWTH = 1.8
-"""How much more a binding of the longer chain may cost: the gradient is linear."""
+"""The limit for the cost of a binding in the longer chain, relative to the shorter: the gradient is linear."""
 STAGES = (4, 16)
 ELEMENTS = 250_000
 MOST_KEPT = 0.5
-"""The share of the peak that checkpoints may leave, of many stages."""
+"""The limit for the peak with checkpoints, relative to the peak without, for many stages."""
 
 
 Step = Callable[[], float]
@@ -79,7 +80,7 @@ def _trained(weights: Mapping[Var, torch.Tensor | None]) -> list[Var]:
 
 
 def _our_step(model: nn.Module, inputs: Sequence[torch.Tensor], target: str) -> Step:
-    """A step as one function of the batch, what stays, and the weights, which compiled programs update in place."""
+    """A step as one function of the batch, untrained arrays, and weights, which compiled programs update in place."""
     module, weights = _program(model, inputs)
     module = FoldBatchnormToConv2D()(module)
     required = _trained(weights)
@@ -105,7 +106,7 @@ def _our_step(model: nn.Module, inputs: Sequence[torch.Tensor], target: str) -> 
 
 
 def _with_step(module: IRModule, inputs: int, is_trained: Sequence[bool]) -> IRModule:
-    """``module`` with ``step(batch, what stays, weights, optimizer's states)``: the loss, weights and states after."""
+    """The module with ``step(batch, untrained arrays, weights, states)``, which returns loss, weights and states."""
     adjoint, optimizer = module["main_adjoint"], module["SGD"]
     given = [Var(param.name_hint, param.ty) for param in adjoint.params]
     values: list[Expr] = [*given]
@@ -124,7 +125,7 @@ def _with_step(module: IRModule, inputs: int, is_trained: Sequence[bool]) -> IRM
 
 
 def _tvm_step(model: nn.Module, x: torch.Tensor, answers: torch.Tensor) -> Step | str:
-    """The step, or what stands in the table in its place."""
+    """The step, or the text for the table if there is none."""
     if find_spec("tvm") is None:
         return "not installed"
     from bench.peers.tvm_training_peer import NoGradientError, training_step
@@ -179,7 +180,7 @@ def _steps_table() -> Table:
     )
 
 
-# --- what the simplifier saves
+# --- the savings by the simplifier
 
 
 def _published(name: str) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
@@ -204,7 +205,7 @@ SIMPLIFIED: Final[dict[str, Callable[[], tuple[nn.Module, tuple[Any, ...], dict[
 
 
 def _counts(function: Function) -> tuple[int, int]:
-    """The number of transposes of ``function``, and that of its bindings."""
+    """The number of transposes in ``function``, and the number of its bindings."""
     values = [binding.value for block in function.body.blocks for binding in block.bindings]
     return sum(is_call_of(value, "relax.permute_dims") for value in values), len(values)
 
@@ -239,7 +240,7 @@ def _simplifier_table() -> Table:
     )
 
 
-# --- what taking a gradient costs
+# --- the cost of a gradient
 
 
 def _chain(count: int) -> IRModule:
@@ -290,11 +291,11 @@ def _gradient_table() -> Table:
     )
 
 
-# --- what checkpoints save
+# --- the savings by checkpoints
 
 
 def _stages(stages: int, *, checkpoints: bool) -> IRModule:
-    """Stages of six operators each; with ``checkpoints`` only what is between them is kept."""
+    """A program of stages of six operators each; with ``checkpoints``, only the values between stages are kept."""
     x = Var("x", TensorType((ELEMENTS,), "float32"))
     builder = BlockBuilder()
     with builder.function("main", [x]):
@@ -311,7 +312,7 @@ def _stages(stages: int, *, checkpoints: bool) -> IRModule:
 
 
 def _peak(module: IRModule) -> tuple[float, np.ndarray]:
-    """The most memory that a run of the gradient holds at a time, in MB, and the gradient."""
+    """The peak memory of a run of the gradient in MB, and the gradient."""
     backward = build(Gradient("main")(module), target="numpy")["main_adjoint"]
     x = np.linspace(-1, 1, ELEMENTS, dtype="float32")
     tracemalloc.start()

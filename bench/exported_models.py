@@ -1,6 +1,6 @@
 """ONNX files of all kinds, small, with random weights: exported, quantized, narrowed and optimized by the usual tools.
 
-Each function writes a file and gives the inputs to run it with. Together they cover convolutions, audio, graphs,
+Each function writes a file and returns the inputs to run it with. Together they cover convolutions, audio, graphs,
 recommenders, recurrences, decoders with their caches, integers of 8 bits, and half precision.
 """
 
@@ -37,7 +37,7 @@ _IMAGE: Final = torch.linspace(-1, 1, 3 * 96 * 96).reshape(1, 3, 96, 96)
 
 
 def _export(module: nn.Module, args: tuple[Any, ...], path: Path, **options: Any) -> None:
-    """The module as PyTorch's exporter writes it: the current one, or with ``dynamo=False`` the one before."""
+    """Write the module with PyTorch's current exporter, or with the previous one if ``dynamo=False``."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     options = {"dynamo": True, **options}
     with quiet(), warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()), torch.no_grad():
@@ -58,7 +58,7 @@ def _case(build: Callable[[], Case], path: Path) -> Feeds:
     return _feeds(path, [leaf.numpy() for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)])
 
 
-# --- what the tools are given
+# --- the models for the tools
 
 
 class _First(nn.Module):
@@ -75,7 +75,7 @@ class _First(nn.Module):
 
 
 class _Pitch(nn.Module):
-    """A net of tall convolutions over one column, each behind a padding, as pitch trackers are."""
+    """A network of tall convolutions over one column, each after a padding, as in pitch trackers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,4 +233,4 @@ EXPORTED: Final[Mapping[str, Callable[[Path], Feeds]]] = {
     **{name: partial(_case, build) for name, build in {**FIXED, **DYNAMIC}.items()},
     **_TOOLS,
 }
-"""The files, by name: each function writes one and gives its inputs."""
+"""The files, by name: each function writes one and returns its inputs."""

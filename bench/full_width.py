@@ -1,8 +1,8 @@
-"""Published models at their full width, without their weights: every size is the published one, no number is held.
+"""Published models at their full width, without weights: every size is the published one, but there are no numbers.
 
-Modules are built on PyTorch's meta device, where tensors have shapes only, and exported there; their weights are
-parameters of the program. So Stable Diffusion XL, 10 GB of weights, is read in seconds on any machine. Configurations
-are those that the models are published with; nothing is downloaded. Needs torch, transformers and diffusers.
+Modules are built and exported on PyTorch's meta device, on which tensors have shapes only; their weights are parameters
+of the program. So Stable Diffusion XL, 10 GB of weights, is read in seconds on any machine. Configurations are the
+published ones; nothing is downloaded. Needs torch, transformers and diffusers.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ COMBINE = Sequential([CombineParallelMatmul(), ReorderPermuteDimsAfterConcat()],
 
 
 def matmuls(program: IRModule) -> int:
-    """The number of matmuls, those inside ``nn.attention`` not counted."""
+    """The number of matmuls, without those inside ``nn.attention``."""
     return op_counts(program)["relax.matmul"]
 
 
@@ -37,7 +37,7 @@ def attentions(program: IRModule) -> int:
 
 
 def groups(program: IRModule) -> Counter[int]:
-    """Products of linear layers that are split, by the number of parts. Some models have such from the start."""
+    """The split products of linear layers, by the number of parts. Some models have such products from the start."""
     found: Counter[int] = Counter()
     values = {binding.var: binding.value for binding in iter_bindings(program["main"])}
     for var, value in values.items():
@@ -57,7 +57,7 @@ def _groups_text(found: Counter[int]) -> str:
 
 
 def combined() -> Table:
-    """Matmuls before and after `CombineParallelMatmul`, at the published widths."""
+    """The matmuls before and after `CombineParallelMatmul`, at the published widths."""
     rows: list[tuple[str | int | float, ...]] = []
     for name in full_width.PUBLISHED:
         model = full_width.make(name)
@@ -78,7 +78,7 @@ def combined() -> Table:
 
 
 def fused() -> Table:
-    """Attention that is written out, before and after `FuseAttention`."""
+    """The attentions that are written out, before and after `FuseAttention`."""
     rows: list[tuple[str | int | float, ...]] = []
     for name, build in ATTENTION_MODELS.items():
         torch.manual_seed(0)

@@ -1,6 +1,6 @@
 """Models from PyTorch as people build them, with random weights: full depth, so that counts are the real ones.
 
-`WIDTH` says how wide they are: narrow ones have the same operators as the published models, and run anywhere. Needs
+`WIDTH` is their width: narrow models have the same operators as the published ones, and run anywhere. Needs
 torch, transformers and diffusers; nothing is downloaded.
 """
 
@@ -179,7 +179,7 @@ def vit(attention: str = "sdpa", width: int = 48) -> Model:
 
 
 class ParallelHeads(nn.Module):
-    """Two layers, and then ``heads`` small linear heads on what they give."""
+    """A network of two layers, followed by ``heads`` small linear heads on their result."""
 
     def __init__(self, width: int = 256, heads: int = 32, outputs: int = 16) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ ATTENTION_MODELS: Final[dict[str, Callable[[str], Model]]] = {
     "T5 base encoder": t5_encoder,
     "ViT base": vit,
 }
-"""Those that can write attention out, by how they are to do it: "eager", or "sdpa" for PyTorch's operator."""
+"""The models that can write attention out. The argument is "eager", or "sdpa" for PyTorch's operator."""
 
 
 def make(name: str) -> Model:

@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def page(name: str, *, until: str | None = None) -> tuple[Any, list[Block]]:
-    """The namespace of docs/``name`` after its blocks have run, and these; ``until``: the first that it leaves out."""
+    """The namespace of docs/``name`` after its blocks have run, and the blocks: all before the first with ``until``."""
     path = DOCS / name
     blocks = blocks_of(path)
     if until is not None:

@@ -1,7 +1,7 @@
-"""Twelve published models from their configurations, with random weights of a fixed seed: those that people bring.
+"""Twelve widely used published models from their configurations, with random weights of a fixed seed.
 
-Each is at full depth; ``wide`` says whether it also has its published width, or is narrow, with the same operators.
-Those with `Published.sizes` take inputs of other sizes as well. Needs torch, transformers and diffusers; nothing is
+Each has its full depth. With ``wide`` it also has its published width; otherwise it is narrow, with the same operators.
+Models with `Published.sizes` take inputs of other sizes as well. Needs torch, transformers and diffusers; nothing is
 downloaded.
 """
 
@@ -30,7 +30,7 @@ VOCABULARY: Final = 97
 
 
 class FirstOutput(nn.Module):
-    """A model that takes its inputs in order, ``names`` says which, and gives the first of its outputs."""
+    """A model that takes the inputs ``names`` in order, and returns the first of its outputs."""
 
     def __init__(self, model: nn.Module, names: Sequence[str], method: str = "forward", **options: Any) -> None:
         super().__init__()
@@ -50,9 +50,9 @@ class FirstOutput(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A module in eval mode, a function that gives inputs for sizes, and what may vary.
+    """A module in eval mode, a function that draws inputs of given sizes, and the sizes that may vary.
 
-    ``sizes`` are those of the example; ``dynamic`` says for each input which axis has which of them.
+    ``sizes`` are the sizes of the example, by name; ``dynamic`` maps the dynamic axes of each input to these names.
     """
 
     module: FirstOutput
@@ -61,7 +61,7 @@ class Published:
     dynamic: tuple[Mapping[int, str], ...] = ()
 
     def inputs(self, seed: int = 1, **sizes: int) -> tuple[torch.Tensor, ...]:
-        """Inputs of the sizes of the example, or of those given; the same each time for one ``seed``."""
+        """Inputs with the sizes of the example, unless ``sizes`` gives others; the same each time for one ``seed``."""
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             return self.draw({**self.sizes, **sizes})
@@ -76,7 +76,7 @@ class Published:
         return INPUTS[: len(self.inputs())]
 
     def dynamic_shapes(self) -> dict[str, Any] | None:
-        """The dynamic sizes, as `torch.export` takes them; None where there are none."""
+        """The dynamic sizes, as `torch.export` takes them; None if there are none."""
         if not self.dynamic:
             return None
         dims = {name: torch.export.Dim(name, min=2, max=64) for name in self.sizes}
@@ -84,7 +84,7 @@ class Published:
         return dict(zip(INPUTS, described, strict=False))
 
     def to_onnx(self, path: Path, exporter: Exporter, *, dynamic: bool = False) -> Path:
-        """The model as one of PyTorch's exporters writes it, without what it prints."""
+        """Write the model with one of PyTorch's exporters, whose messages are suppressed."""
         inputs, names = self.inputs(), self.names()
         options: dict[str, Any] = {"dynamo": exporter == "dynamo"}
         if dynamic and exporter == "dynamo":
@@ -100,7 +100,7 @@ class Published:
 
 
 def _narrow(config: Any, wide: bool, **sizes: Any) -> Any:
-    """An instance of a configuration class: as published, or with ``sizes`` that make it narrow."""
+    """An instance of a configuration class: as published, or narrow, with ``sizes``."""
     return config(**({} if wide else sizes))
 
 
@@ -177,7 +177,7 @@ def gpt2(wide: bool = False) -> Published:
 def llama(wide: bool = False) -> Published:
     """Llama 3.2 1B, a decoder with four query heads to each key head; when wide, half as wide as published.
 
-    Of its vocabulary a small part is enough to look tokens up.
+    A small part of its vocabulary is enough, because tokens are only looked up.
     """
     from transformers import LlamaConfig, LlamaModel
 
@@ -285,8 +285,8 @@ PUBLISHED: Final[dict[str, Callable[[bool], Published]]] = {
 def make(name: str, *, wide: bool = False) -> Published:
     """One of `PUBLISHED`, with the same weights each time.
 
-    Vectors are drawn anew, since biases, factors and statistics of a fresh model are zeros and ones, which an exporter
-    leaves out.
+    Vectors are drawn anew, because the biases, factors and statistics of a new model are zeros and ones, which an
+    exporter leaves out.
     """
     torch.manual_seed(0)
     model = PUBLISHED[name](wide)

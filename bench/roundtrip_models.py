@@ -1,7 +1,7 @@
-"""Forty small models of PyTorch of all kinds, half of them with dynamic sizes, to be read and given back.
+"""Forty small PyTorch models of all kinds, half of them with dynamic sizes, to be read and written back.
 
-Transformers come from the configurations of transformers, narrow and shallow; the others are layers put together here.
-Weights are random.
+Transformers are made from configurations of the package transformers, narrow and shallow; the others are built here
+from layers. Weights are random.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model, its inputs for two sizes, two choices of these, and what of them is dynamic (None: nothing)."""
+    """A model, a function that draws inputs for two sizes, choices of these sizes, and the dynamic shapes, if any."""
 
     module: nn.Module
     draw: Callable[[int, int], Inputs]
@@ -66,7 +66,7 @@ def _image(kind: str, config: str, side: int = 64, dynamic: bool = False, **opti
 
 
 class Of(nn.Module):
-    """A function of layers as a model."""
+    """A model made of a function of layers."""
 
     def __init__(self, function: Callable[..., Any], **layers: nn.Module) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class _Table(nn.Module):
 
 
 class _Step(nn.Module):
-    """A step of GPT-2, with what came before as inputs and results."""
+    """A step of GPT-2, with the cached keys and values as inputs and results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class _Step(nn.Module):
         self.model = GPT2LMHeadModel(GPT2Config(n_embd=64, n_layer=2, n_head=4, vocab_size=97, n_positions=80))
 
     def forward(self, ids: torch.Tensor, past: list[tuple[torch.Tensor, torch.Tensor]]) -> Any:
-        """The logits, and the keys and values to go on from."""
+        """The logits, and the keys and values for the next step."""
         from transformers.cache_utils import DynamicCache
 
         cache = DynamicCache()

@@ -1,7 +1,7 @@
 """One step of a decoder after a cache of 512 tokens, for ``python -m bench speed``: as exported, and in fewer bits.
 
-The plain export has its cache as inputs and results, of that length. Ours has room for the longest text and writes into
-it; that of the quantizer of ONNX Runtime is the plain export with its products in blocks.
+The plain export has a cache of this length as inputs and results. Our cache has room for the longest text, and a step
+writes into it. The file of ONNX Runtime's quantizer is the plain export with its weights in blocks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def qwen2() -> Any:
 
 
 def exported(model: Any, path: Path) -> tuple[list[np.ndarray], np.ndarray]:
-    """The plain export of one step, what it is run on, and the logits of PyTorch."""
+    """The plain export of one step, its inputs, and the logits of PyTorch."""
     import torch
 
     from regraft.formats.torch.decoder import step_of
@@ -84,7 +84,7 @@ def ours(module: Any, precision: str) -> Callable[[Path, Sequence[np.ndarray]], 
 
 
 def in_blocks(source: Path, bits: int) -> Callable[[Path, Sequence[np.ndarray]], Ready]:
-    """The plain export after the quantizer of ONNX Runtime."""
+    """The plain export after ONNX Runtime's quantizer."""
 
     def make(folder: Path, _: Sequence[np.ndarray]) -> Ready:
         import onnx
@@ -104,7 +104,7 @@ def in_blocks(source: Path, bits: int) -> Callable[[Path, Sequence[np.ndarray]],
 
 
 def by_genai(model: Any, precision: str) -> Callable[[Path, Sequence[np.ndarray]], Ready]:
-    """The file that the builder of ONNX Runtime GenAI writes, with its cache in memory that it writes into."""
+    """The file that the builder of ONNX Runtime GenAI writes, with a cache that a step writes into."""
 
     def make(folder: Path, arrays: Sequence[np.ndarray]) -> Ready:
         source, output = folder / "transformers", folder / f"genai-{precision}"
@@ -171,7 +171,7 @@ def eager(model: Any) -> Callable[[Path, Sequence[np.ndarray]], Ready]:
 
 
 def variants(model: Any, source: Path, folder: Path, arrays: Sequence[np.ndarray]) -> list[Variant]:
-    """All ways, the plain export first."""
+    """All variants, the plain export first."""
     from bench.speed_variants import open_file
     from regraft.formats.torch.decoder import decoder_from_torch
 

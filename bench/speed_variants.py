@@ -1,7 +1,6 @@
-"""The ways in which ``python -m bench speed`` runs a model: this project's precisions, and the tools of each engine.
+"""The variants that ``python -m bench speed`` runs: this project's precisions, and the tools of each engine.
 
-Most make a file first, which says how large the result is, and which a process of its own opens to say how much memory
-it takes.
+Most of them write a file, whose size is reported. A separate process opens this file to measure its memory.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from regraft.model.machines import this_machine
 Run = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 MOST_ERROR: Final = 0.1
-"""What a variant of ours may err by, as a part of the largest magnitude of the output."""
+"""The limit for the error of a variant of ours, relative to the largest magnitude of the output."""
 CHOOSING: Final = 30
-"""The seconds that choosing among the forms of ours in one precision may take."""
+"""The seconds that the choice among our forms in one precision may take."""
 _MOST_IN_ONE_FILE: Final = 2**31
-"""What a file of ONNX holds, in bytes: the weights of larger models lie beside it."""
+"""The largest size of an ONNX file in bytes: the weights of larger models go to a file beside it."""
 CONVOLUTIONAL: Final = ("ResNet-50", "MobileNet V2", "Stable Diffusion VAE decoder")
 
 
 class Ready(NamedTuple):
-    """A variant ready to run; ``path`` is the file that ``engine`` opens in ``precision``, None where there is none.
+    """A variant that is ready to run; ``path`` is the file that ``engine`` opens in ``precision``, if there is one.
 
-    ``inputs`` are what the file is run on where they are others than the model's.
+    ``inputs`` is the file of its inputs, if they differ from the model's.
     """
 
     run: Run
@@ -44,7 +43,7 @@ class Ready(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A model as it was exported, and a folder to work in with its samples; ``make`` makes the module that it was."""
+    """An exported model, and a working folder with its samples; ``make`` makes the module that was exported."""
 
     path: Path
     folder: Path
@@ -53,7 +52,7 @@ class Source:
 
     @cached_property
     def module(self) -> Any:
-        """The module that it was exported from, made when it is first needed: it takes as much memory as the file."""
+        """The module that was exported, made on first use: it takes as much memory as the file."""
         return self.make()
 
     @property
@@ -63,7 +62,7 @@ class Source:
 
 
 class Variant(NamedTuple):
-    """One way to run a model; ``is_ours`` says whether it is this project's."""
+    """One way to run a model; ``is_ours`` is True for this project's own."""
 
     name: str
     is_ours: bool
@@ -71,7 +70,7 @@ class Variant(NamedTuple):
     kinds: tuple[str, ...] = ("convolutions", "products")
 
     def fits(self, source: Source) -> bool:
-        """True if it is meant for that kind of model."""
+        """True if the variant is meant for this kind of model."""
         return ("convolutions" if source.is_convolutional else "products") in self.kinds
 
 
@@ -79,7 +78,7 @@ class Variant(NamedTuple):
 
 
 def open_file(path: Path, engine: str, precision: str) -> Run:
-    """A file on one thread; ``precision`` is OpenVINO's, or what ONNX Runtime shall not fuse."""
+    """A function that runs a file on one thread. ``precision`` is OpenVINO's, or fusions that ONNX Runtime skips."""
     return _on_openvino(path, precision) if engine == "openvino" else _on_onnxruntime(path, precision.split())
 
 
@@ -108,13 +107,13 @@ def _opened(path: Path, engine: str = "onnxruntime", precision: str = "") -> Rea
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a model's file and of those beside it that hold its weights."""
+    """The bytes of a model's file and of the files beside it that hold its weights."""
     beside = [path, path.with_name(path.name + ".data"), path.with_suffix(".bin")]
     return sum(one.stat().st_size for one in dict.fromkeys(beside) if one.exists())
 
 
 def peak_memory(ready: Ready, inputs: Path) -> int | None:
-    """The most bytes that a process takes which opens the file and runs it; None where there is no file."""
+    """The peak memory, in bytes, of a process that opens the file and runs it; None if there is no file."""
     if ready.path is None:
         return None
     program = [
@@ -134,7 +133,7 @@ def _main(path: str, engine: str, precision: str, inputs: str) -> None:
     arrays = list(np.load(inputs).values())
     run = open_file(Path(path), engine, precision)
     run(arrays)
-    # What getrusage says includes the process that this one was forked from.
+    # The result of getrusage would include the process that this one was forked from.
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     print(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")))
 
@@ -143,7 +142,7 @@ def _main(path: str, engine: str, precision: str, inputs: str) -> None:
 
 
 def _ours(precision: str, engine: str) -> Callable[[Source], Ready]:
-    """The fastest form in a precision; of those in int8 it is chosen by times, with the samples that the peers get."""
+    """The fastest of our forms in a precision. In int8, times decide, and the samples are the same as for the peers."""
 
     def make(source: Source) -> Ready:
         import regraft as rx
@@ -232,7 +231,7 @@ def _by_nncf(source: Source) -> Ready:
 
 
 def _by_torchao(source: Source) -> Ready:
-    """Products in int8, ranges as they run; made for `torch.compile`."""
+    """Products in int8 with ranges found at run time; made for `torch.compile`."""
     import copy
 
     import torch
@@ -256,7 +255,7 @@ def _in_bfloat16(source: Source) -> Ready:
 
 
 def _check_bfloat16(otherwise: str) -> None:
-    """Raise `RuntimeError` where the processor has no bfloat16: what runs all the same would say nothing of it."""
+    """Raise `RuntimeError` if the processor has no bfloat16: its emulation would say nothing about the speed."""
     if not this_machine().has("bfloat16"):
         raise RuntimeError(f"this processor has no bfloat16; {otherwise}")
 
@@ -299,7 +298,7 @@ VARIANTS: Final = (
     Variant("torch.compile bfloat16", False, _by_torch(compiled=True)),
     Variant("torchao int8 dynamic, compiled", False, _by_torchao, ("products",)),
 )
-"""In the order in which they say most: our best beside the best of others, then float32, then what takes long."""
+"""All variants in the order of their importance: our best and the best of others, then float32, then slow ones."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The one form in which benchmarks report: a table that shows on a terminal and is kept as Markdown."""
+"""The form of all reports of benchmarks: a table that is shown on a terminal and stored as Markdown."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rich.table import Table as TerminalTable
 class Table:
     """Figures under column titles; the first column names what was measured.
 
-    A cell is text, a whole number, or a float shown to three significant digits; a row has as many cells as
-    there are columns. `note` says what was run and what to read from it.
+    A cell is text, an integer, or a float shown with three significant digits; a row has as many cells as there are
+    columns. `note` says what was run and how to read the figures.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Times of benchmarks: the process's own, so that a busy machine does not show; median or least of several."""
+"""The times of benchmarks, median or least: processor times, which other work on the machine does not affect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 Name = TypeVar("Name")
 
 TRIALS: Final = 3
-"""How often a pair is timed at most, where the second seems slower than it may be."""
+"""The largest number of trials for a pair whose second step seems too slow."""
 
 
 def seconds(step: Callable[[], Any], runs: int, *, collect: bool = True) -> float:
@@ -20,9 +20,10 @@ def seconds(step: Callable[[], Any], runs: int, *, collect: bool = True) -> floa
 
 
 def seconds_on(step: Callable[[Any], Any], fresh: Callable[[], Any], runs: int, *, collect: bool = True) -> float:
-    """The median time of a run of ``step`` on what ``fresh`` makes anew for each run, which is not timed.
+    """The median time of a run of ``step`` on a new object from ``fresh``, whose creation is not timed.
 
-    What is alive before a run is out of the cyclic collector's sight; ``collect`` says whether it runs at all.
+    Objects that are alive before a run are hidden from the cyclic collector. With ``collect=False`` it does not run at
+    all.
     """
     return median(_once(step, fresh(), collect=collect) for _ in range(runs))
 
@@ -32,7 +33,7 @@ def seconds_in_turns(
 ) -> dict[Name, float]:
     """The median time of a run of each of ``steps``; see `seconds_on`.
 
-    They take turns, so that a machine whose speed changes is as slow for one as for the others.
+    The steps take turns, so that changes in the machine's speed affect all of them alike.
     """
     times: dict[Name, list[float]] = {name: [] for name in steps}
     for _ in range(runs):
@@ -57,9 +58,9 @@ def _once(step: Callable[[Any], Any], given: Any, *, collect: bool = True) -> fl
 
 
 def least_in_turns(steps: Sequence[Callable[[], Any]], rounds: int, *, at_least: float = 0.05) -> list[float]:
-    """The least time of a run of each of ``steps``, which take turns, so that what slows the machine down slows all.
+    """The least time of a run of each of ``steps``, which take turns, so that a slow phase of the machine slows all.
 
-    In each of ``rounds`` a step runs as often as fits into ``at_least`` seconds, once at least.
+    In each of ``rounds``, a step runs as often as fits into ``at_least`` seconds, at least once.
     """
     repeats: list[int] = []
     for step in steps:
@@ -77,10 +78,10 @@ def least_in_turns(steps: Sequence[Callable[[], Any]], rounds: int, *, at_least:
 
 
 def least_pair(made: Callable[[], Sequence[Callable[[], Any]]], rounds: int, most: float) -> tuple[float, float]:
-    """The least times of two steps in turns; where the second takes over ``most`` times the first, of `TRIALS` times
-    the rounds, since one of two that are alike may meet a busier machine, or lie in a slower place in memory.
+    """The least times of two steps in turns, over up to `TRIALS` trials.
 
-    ``made`` gives the steps, anew for each trial.
+    ``made`` makes the steps anew for each trial. Further trials follow as long as the second step takes over ``most``
+    times as long as the first: one of two equal steps may meet a busier machine, or a slower place in memory.
     """
     before, after = least_in_turns(made(), rounds)
     for _ in range(TRIALS - 1):

@@ -1,6 +1,6 @@
-"""The models whose training is timed: they compute logits, and `Judged` puts the loss behind them.
+"""The models whose training is timed: they compute logits, and `Judged` adds the loss.
 
-They have no dropout and, in their batch norms, fixed statistics, so that every library takes the same steps.
+They have no dropout, and their batch norms have fixed statistics, so that every library takes the same steps.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Judged(nn.Module):
 
 
 class MeanSquare(nn.Module):
-    """A model and the mean square of the first of its outputs: a loss for models that come without one."""
+    """A model and the mean square of its first output, which serves as a loss for models without one."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """A first program: write it, read it, run it.
 
-A layer of attention over a batch of sequences, and a small network that classifies what comes out. Sizes that
-are not known yet have names: ``n`` sequences of ``length`` tokens each.
+A layer of attention over a batch of sequences, and a small network that classifies its results. Unknown sizes have
+names: ``n`` sequences of ``length`` tokens each.
 
     python examples/first_program.py
 """

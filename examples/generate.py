@@ -1,8 +1,8 @@
 """Text token by token: a decoder of transformers with its cache in place and its weights in 8 bits, beside PyTorch.
 
 The model is a Llama of four layers with random weights, built from its configuration, so that nothing is downloaded;
-the tokens mean nothing, but they cost what they cost. Give a folder of transformers to run a model of your own. Where
-onnxruntime-genai is installed, the same folder goes through its builder, too.
+the tokens mean nothing, but their cost is real. Pass a folder of transformers to run your own model. If
+onnxruntime-genai is installed, its builder converts the same folder, too.
 
     python examples/generate.py [FOLDER] [--tokens N]        (needs torch and transformers)
 """
@@ -48,7 +48,7 @@ def llama() -> torch.nn.Module:
 
 
 def by_pytorch(model: Any, count: int) -> tuple[list[int], float]:
-    """The tokens that PyTorch chooses with its own cache, and how many a second."""
+    """The tokens that PyTorch chooses with its own cache, and their number per second."""
     ids, cache, chosen = torch.tensor([PROMPT]), None, list[int]()
     with torch.no_grad():
         for _ in range(count):
@@ -62,7 +62,7 @@ def by_pytorch(model: Any, count: int) -> tuple[list[int], float]:
 
 
 def by_genai(folder: Path, count: int) -> float:
-    """The tokens a second of ONNX Runtime GenAI with a model that its builder wrote, in 4 bits."""
+    """The tokens per second of ONNX Runtime GenAI, with a model in 4 bits that its builder wrote."""
     import onnxruntime_genai as genai
 
     model = genai.Model(str(folder))
@@ -119,7 +119,7 @@ def main() -> None:
 
 
 def beside(measured: Callable[[], float]) -> None:
-    """Show the speed of ONNX Runtime GenAI, or why there is none: its builder does not take all models."""
+    """Show the speed of ONNX Runtime GenAI, or the reason why there is none: its builder does not take all models."""
     try:
         print(f"{'ONNX Runtime GenAI, int4':26}{measured():8.1f} tokens a second")
     except Exception as error:

@@ -1,10 +1,10 @@
-"""The main job: the UNet of Stable Diffusion 1.5 in from PyTorch, rewritten, verified, out to ONNX, and in fewer bits.
+"""The UNet of Stable Diffusion 1.5, read from PyTorch, rewritten, verified, and written to ONNX; then in fewer bits.
 
 The model is built from its configuration at full depth, with all its 184 linear layers, random weights and a tenth of
-its width, so that nothing is downloaded; with ``--wide`` a third of its width, where the time is in products as it is
-in the real one. Either takes about a minute. ``regraft optimize`` does the work: once in float32, held against PyTorch,
-and once with the precision that this machine computes fastest, within an error. ONNX Runtime alone runs what was
-written in float32, beside the model as it was exported, in turns.
+its width, so nothing is downloaded. ``--wide`` uses a third of the width, at which most of the time is in products, as
+in the real model. Either takes about a minute. ``regraft optimize`` does the work: once in float32, verified against
+PyTorch, and once in the precision that is fastest on this machine, within a given error. Plain ONNX Runtime then runs
+the float32 file and the exported model in turns.
 
     python examples/optimize_unet.py [FOLDER] [--wide]        (needs torch and diffusers; uses openvino if it is there)
 """
@@ -26,11 +26,11 @@ WIDTHS = (96, 192, 384, 384) if WIDE else (32, 64, 128, 128)
 """A third, or a tenth, of the model's own 320, 640, 1280, 1280 channels."""
 TEXT_WIDTH, TEXT_LENGTH, LATENT = (256, 77, 32) if WIDE else (96, 77, 16)
 SECONDS = 90 if WIDE else 4
-"""About how long the search for a precision may take; the measurement in float32 takes a quarter, at most 5."""
+"""The approximate limit for the search for a precision; the measurement in float32 takes a quarter, at most 5."""
 
 
 def unet() -> torch.nn.Module:
-    """Stable Diffusion 1.5's UNet but for its widths, with the same random weights each time."""
+    """Stable Diffusion 1.5's UNet with other widths, and with the same random weights each time."""
     torch.manual_seed(0)
     return UNet2DConditionModel(
         sample_size=64,
@@ -52,7 +52,7 @@ def regraft(*arguments: str | Path) -> None:
 
 
 def session(path: Path) -> ort.InferenceSession:
-    """ONNX Runtime on one thread, so that processor time is what a run takes, whatever else the machine does."""
+    """A session on one thread, so that processor time measures a run whatever else the machine does."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     return ort.InferenceSession(path, options)
@@ -88,7 +88,7 @@ assert difference < 1e-4, "the optimized model computes something else"
 
 options: list[str | Path] = ["--max-error", "0.05", "--threads", "1", "--budget", str(SECONDS)]
 if WIDE:
-    # Samples give the ranges for bytes; a user's would be latents and texts of real pictures.
+    # Samples give the ranges for bytes. In practice they would be latents and texts of real pictures.
     samples = folder / "samples"
     samples.mkdir(exist_ok=True)
     for step in range(8):

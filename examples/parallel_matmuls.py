@@ -1,6 +1,6 @@
 """Query, key and value projections as one matmul: a rewrite of several bindings together.
 
-The pattern says "matmuls that share a left side", as many as there are; the rewriter says what to put in their place.
+The pattern says "matmuls that share a left side", any number of them. The rewriter makes their replacement.
 
     python examples/parallel_matmuls.py
 """

@@ -1,7 +1,7 @@
 """Train a model on handwritten digits: loss, gradient and optimizer are programs, and any engine runs them.
 
 A small convolutional net is written as a program, made trainable, trained on ONNX Runtime, saved, and used on NumPy.
-The images, 8 x 8, are those that scikit-learn brings along: pip install scikit-learn
+The images, 8 x 8, come with scikit-learn: pip install scikit-learn
 
     python examples/train_digits.py
 """
@@ -47,7 +47,7 @@ class Model:
 
 
 def trainer_with(rate: float) -> training.Trainer:
-    """A trainer of the model: cross entropy, and Adam with that learning rate."""
+    """A trainer of the model, with cross entropy and Adam with this learning rate."""
     n = rx.SymVar("n")
     types = [rx.TensorType((n, 10), "float32"), rx.TensorType((n,), "int64")]
     setup = training.SetupTrainer(training.CrossEntropyLoss(), training.Adam(rate), types)

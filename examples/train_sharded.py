@@ -1,6 +1,6 @@
 """Train a small language model over eight devices, tensor parallel and data parallel at once.
 
-The devices are simulated on this machine: that shows values, traffic and memory, not speed. Run it as
+The devices are simulated on this machine, so values, traffic and memory are real, but speed is not. Run it as
 `python examples/train_sharded.py [DIRECTORY]`; the loss curve and a checkpoint are written to the directory.
 """
 
@@ -26,7 +26,7 @@ STEPS, EPOCHS = 20, 3
 
 @I.ir_module
 class LanguageModel:
-    """One block of a transformer: from letters to the scores of the next letter."""
+    """One block of a transformer, which maps letters to the scores of the next letter."""
 
     I.module_attrs({"param_num": 9, "state_num": 0})
 
@@ -57,7 +57,7 @@ class LanguageModel:
 
 
 def batches() -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pieces of the text, and for each letter the one that follows it."""
+    """Pieces of the text, and the next letter for each letter."""
     letters = np.array([ord(letter) % LETTERS for letter in TEXT])
     random = np.random.default_rng(0)
     made = []

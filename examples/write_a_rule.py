@@ -1,7 +1,7 @@
-"""Two rules of one's own: written, tried out on programs made for them, and applied to a model.
+"""Two new rules: written, tested on programs that are generated for them, and applied to a model.
 
 The model is a gated network: each layer multiplies one projection of its input, passed through ``v * sigmoid(v)``, by
-another projection. One rule calls that activation by its name; the other makes one product of the two projections.
+another projection. One rule replaces this activation by ``silu``; the other makes one product of the two projections.
 
     python examples/write_a_rule.py
 """

@@ -1,7 +1,7 @@
 """Published architectures at small sizes, from their configurations with random weights; nothing is downloaded.
 
-Each is one line of data: a class of transformers or diffusers, what its configuration says, and inputs. What becomes of
-them is `bench.bench_architectures`'s to say. Needs torch, transformers and diffusers.
+Each is one line of data: a class of transformers or diffusers, its configuration, and inputs.
+`bench.bench_architectures` runs them. Needs torch, transformers and diffusers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ from .others import OTHERS
 from .vision import VISION
 
 ARCHITECTURES: Final[dict[str, Architecture]] = {each.name: each for each in LANGUAGE + VISION + OTHERS + DIFFUSION}
-"""All of them, by the names that their authors gave them."""
+"""All architectures, by the names that their authors gave them."""
 
 __all__ = ["ARCHITECTURES", "DIFFUSION", "LANGUAGE", "OTHERS", "VISION", "Architecture", "Example"]

@@ -1,4 +1,4 @@
-"""Architectures of diffusion models: the networks that take noise away, and those that turn latents into pictures."""
+"""Architectures of diffusion models: the networks that remove noise, and those that turn latents into pictures."""
 
 from __future__ import annotations
 

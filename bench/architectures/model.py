@@ -1,4 +1,4 @@
-"""One architecture: how a small model of it is made, and the inputs that it is tried with."""
+"""One architecture: the construction of a small model of it, and the inputs that it is tried with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 VOCABULARY: Final = 60
-"""Words that a model knows."""
+"""The number of words that a model knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Architecture:
     build: Callable[[], Example]
 
     def example(self) -> Example:
-        """The same weights and inputs each time, such that no part of the model is without effect.
+        """The model and its inputs, the same each time; every part of the model has an effect.
 
-        A fresh model has zeros and ones in its vectors, zeros in some matrices, and small numbers in the others.
+        A new model has zeros and ones in its vectors, zeros in some matrices, and small numbers in the others.
         """
         torch.manual_seed(0)
         made = self.build()
@@ -66,7 +66,7 @@ def tensors_of(values: Any) -> list[torch.Tensor]:
 
 
 class Method(nn.Module):
-    """A module whose ``forward`` is something else that one does with another module."""
+    """A module whose ``forward`` is a given function of another module and the inputs."""
 
     def __init__(self, inner: nn.Module, forward: Callable[..., Any]) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Method(nn.Module):
 
 
 def words(batch: int = 2, length: int = 8) -> torch.Tensor:
-    """Random words, none of them a special one."""
+    """Random words without special ones."""
     return torch.randint(5, VOCABULARY, (batch, length))
 
 

@@ -1,4 +1,4 @@
-"""The outcome of an architecture: exported, read, run on ONNX Runtime before and after `optimize`, beside PyTorch."""
+"""The outcome of an architecture: exported, read, and run before and after `optimize`, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from regraft.ir import IRModule, iter_bindings
 from .model import Architecture, Example
 
 TOLERANCE: Final = 2e-4
-"""The largest difference beside PyTorch, relative to the largest element, in float32.
+"""The largest allowed difference from PyTorch, relative to the largest element, in float32.
 
 Nearly all are below 1e-6. Sines of large angles lose most: PyTorch itself is 5e-5 away from float64 for the audio
 autoencoder.
@@ -27,7 +27,7 @@ autoencoder.
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Bindings of the program as it is read and optimized, and how far results are from PyTorch's own.
+    """The numbers of bindings as read and as optimized, and the differences of results from PyTorch's.
 
     Differences are the largest of any output, relative to its largest element.
     """
@@ -72,8 +72,8 @@ def _run(program: IRModule, made: Example) -> list[np.ndarray]:
 def difference(actual: Sequence[Any], expected: Sequence[torch.Tensor]) -> float:
     """The largest difference of any output, relative to its largest finite element.
 
-    What a model keeps of its buffers stands before the outputs, and is left out. Infinite where shapes, dtypes or the
-    places of numbers that are not finite differ.
+    The new values of buffers come before the outputs, and are left out. The difference is infinite if shapes, dtypes or
+    the places of non-finite numbers differ.
     """
     largest = 0.0
     for value, tensor in zip(actual[len(actual) - len(expected) :], expected, strict=True):
@@ -91,7 +91,7 @@ def difference(actual: Sequence[Any], expected: Sequence[torch.Tensor]) -> float
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Without what PyTorch and the models' own code say about themselves while they are exported."""
+    """Suppress the messages of PyTorch and of the models' own code during export."""
     previous = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

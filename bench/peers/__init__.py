@@ -1,6 +1,6 @@
-"""Other tools that rewrite tensor programs, each with the same job as ours; one module a tool.
+"""Other tools that rewrite tensor programs, each with the same job as ours; one module for each tool.
 
-A module is imported only where its tool is installed (`installed`). Its ``chain(count)`` gives a `Job`.
+A module is imported only if its tool is installed (`installed`). Its ``chain(count)`` gives a `Job`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ PACKAGES = {"tvm": "tvm", "tinygrad": "tinygrad", "onnxscript": "onnxscript", "f
 
 
 class Job(NamedTuple):
-    """A program and a rule: ``fresh()`` makes the program, ``rewrite(program)`` is what is timed, and
-    ``products(result)`` counts the multiplications in the result, to see that the work was done.
+    """A program and a rule: ``fresh()`` makes the program, ``rewrite(program)`` is timed, and ``products(result)``
+    counts the multiplications in the result, to check that the work was done.
     """
 
     fresh: Callable[[], Any]
@@ -25,7 +25,7 @@ class Job(NamedTuple):
 
 
 def installed() -> dict[str, ModuleType]:
-    """The peers whose package is there, by name."""
+    """The peers whose package is installed, by name."""
     return {
         name: import_module(f"{__name__}.{name}_peer")
         for name, package in PACKAGES.items()

@@ -1,4 +1,4 @@
-"""BERT over two processes by PyTorch's DTensor, as its tutorial writes it; prints its collectives as JSON."""
+"""BERT over two processes with PyTorch's DTensor, as in its tutorial; prints the collectives as JSON."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _pass = PatternMatcherPass()
 
 @register_graph_pattern(CallFunction(_aten.add.Tensor, KeywordArg("x"), KeywordArg("x")), pass_dict=_pass)
 def _double(match: Match, x: Any) -> None:
-    """x + x -> x * 2, by hand: tracing a replacement would be timed as well."""
+    """x + x -> x * 2, written by hand, because the tracing of a replacement would be timed as well."""
     (node,) = match.nodes
     with match.graph.inserting_before(node):
         product = match.graph.call_function(_aten.mul.Tensor, (x, 2))

@@ -19,7 +19,7 @@ def chain(count: int) -> Job:
     """`graph_rewrite`; its graph has no relu, so exponentials stand between the sums."""
 
     def fresh() -> Any:
-        # Equal nodes are one object there: a bound of its own keeps programs of different lengths apart.
+        # Equal nodes are one object in tinygrad; a different bound keeps programs of different lengths apart.
         value = UOp.variable("x", 0.0, float(count), dtypes.float)
         for index in range(count):
             value = UOp(Ops.EXP2, dtypes.float, (value,)) if index % 2 else UOp(Ops.ADD, dtypes.float, (value, value))
