@@ -41,10 +41,10 @@ def reached(roots: Iterable[T], onward: Callable[[T], Iterable[T]], known: Conta
 
 
 def needs_first(roots: Iterable[T], needs_of: Callable[[T], Iterable[T]], done: Container[object]) -> Iterator[T]:
-    """``roots`` and all that they need, what is ``done`` left out, each once and after what it needs itself.
+    """``roots`` and all items that they need, each once and after its own needs; skips the items in ``done``.
 
-    The caller adds each one to ``done`` before it takes the next. What an item needs is asked again after that is done,
-    so the answer may be less by then. Cost: linear in what is needed.
+    The caller must add each item to ``done`` before it takes the next. ``needs_of`` is called again after the needs of
+    an item are done, and may then return fewer items. Cost: linear in the number of needs.
     """
     pending = [*roots][::-1]
     while pending:

@@ -81,7 +81,7 @@ _RENAMED: Final = {
     "right_shift": "bitwise_right_shift",
     "sigmoid": "expit",
 }
-"""The names that the array API, or SciPy, has for operators that are called otherwise here."""
+"""The names in the array API, or in SciPy, of operators that have other names here."""
 
 
 def _functions_of(*families: Any) -> dict[str, Callable[..., Expr]]:
