@@ -44,7 +44,7 @@ def LowerAllocTensor() -> Pass:
 
 
 class _Killing(ExprMutator):
-    """Frees each value behind its last use, in plain blocks."""
+    """Frees each value behind its last use; for a use in a dataflow block, in a plain block after it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,9 +120,9 @@ def _kill(var: Var, value: Expr) -> Call | None:
 def KillAfterLastUse() -> Pass:
     """Free each value of a body behind the binding that uses it last.
 
-    Aliases, and projections of tuples that are written out, are replaced by the value itself. Parameters, results and
-    the values of dataflow blocks (whose calls have no effects) are not freed. Pure functions are then taken as pure
-    without a check (``relax.force_pure``), as after `RemovePurityChecking`.
+    Aliases, and projections of tuples that are written out, are replaced by the value itself. Parameters, results,
+    unused values and the local values of dataflow blocks (whose calls have no effects) are not freed. Pure functions
+    are then taken as pure without a check (``relax.force_pure``), as after `RemovePurityChecking`.
 
     Needs: nothing. Guarantees: the same values to the bit. Cost: linear.
     """

@@ -127,9 +127,9 @@ def make_stacked_attention_pattern(start_op: str, with_bias: bool = False, layou
     """Attention whose query, key and value are cut from one tensor by ``start_op``, ``"split"`` or ``"strided_slice"``.
 
     With ``layout="BS3NH"`` the pieces are reshaped. With ``"SBN3H"`` the pieces and the result are transposed. Parts:
-    ``stacked_qkv``, ``attention``, ``bias``; ``split``, or ``strided_slice_query``, ``..._key`` and ``..._value``; the
-    shapes ``query_reshape_list`` and so on, and ``q_transpose`` and so on. Raises `PatternError` for another start or
-    layout.
+    ``stacked_qkv``, ``attention``, ``bias`` if there is one; ``split``, or ``strided_slice_query``, ``..._key`` and
+    ``..._value``; the shapes ``query_reshape_list`` and so on, which only ``"BS3NH"`` matches; with ``"SBN3H"`` also
+    the permutations ``q_transpose`` and so on. Raises `PatternError` for another start or layout.
     """
     if start_op not in ("split", "strided_slice") or layout not in ("BS3NH", "SBN3H"):
         raise PatternError(

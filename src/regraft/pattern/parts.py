@@ -54,7 +54,7 @@ def describes_operands(part: DFPattern) -> bool:
 
 
 def own_parts(repeat: RepeatPattern, shared: Container[DFPattern]) -> list[DFPattern]:
-    """The patterns that each element of ``repeat`` binds anew: all but ``shared`` ones and operators."""
+    """The patterns that each element of ``repeat`` binds anew: not ``shared``, also by the repeat, nor operators."""
     known = [p for p in all_patterns(repeat.pattern) if isinstance(p, RepeatPattern) and p in shared]
     by_repeat = {part for one in (*known, *repeat.shared) for part in all_patterns(one)}
     return [p for p in bindable(repeat.pattern) if p not in shared and p not in by_repeat and fixed_op(p) is None]

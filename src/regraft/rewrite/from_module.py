@@ -85,7 +85,7 @@ def rule_from_module(
     Both take the same parameters and return the same number of values. A parameter stands for any value that certainly
     has its type. The calls of ``pattern`` match calls with exactly their attributes, its constants match constants of
     the same bits, and a ``match_cast`` matches a value that certainly has its type. A ``match_cast`` of ``replacement``
-    is written. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be computed from
+    stays one. If ``pattern`` returns a tuple, its fields are replaced together; one of them may be computed from
     another, or be used elsewhere. ``replacement`` may then return one value of a tuple type. Private functions of
     ``mod`` that ``replacement`` calls are inlined, or become functions of the rewritten module; see
     `PatternMatchingRewriter`. If ``replacement`` does not type-check for the matched values, the match is declined. A

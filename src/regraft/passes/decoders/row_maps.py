@@ -137,7 +137,10 @@ def _cut(value: Expr, begin: int, end: int) -> Expr:
 
 
 def _through(value: Expr, maps: np.ndarray) -> Expr:
-    """``value`` (batch, heads, sequence, size) times ``maps`` (heads, size, new size), skipping zeros."""
+    """``value`` (batch, heads, sequence, size) times ``maps`` (heads, size, new size).
+
+    Rows and columns at the ends of all maps that are 0 take no part in the product.
+    """
     inner, outer = (np.flatnonzero(maps.any(axis=axes)) for axes in ((0, 2), (0, 1)))
     begin, end, left, right = (int(place) for ends in (inner, outer) for place in (ends[0], ends[-1] + 1))
     part, block = _cut(value, begin, end), maps[:, begin:end, left:right]

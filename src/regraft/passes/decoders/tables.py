@@ -30,7 +30,7 @@ class PositionTables:
         self._found: dict[Expr, np.ndarray | None] = {}
 
     def table_of(self, value: Expr) -> np.ndarray | None:
-        """``value`` for the places 0 to ``longest``; None if it depends on inputs, or on more than its place.
+        """``value`` for the first ``longest`` places; None if it depends on inputs, or on more than its place.
 
         The latter is checked at the beginning, in the middle and at the end. Cost: computing the value.
         """

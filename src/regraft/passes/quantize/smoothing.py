@@ -84,7 +84,7 @@ class _Smoothing:
             if isinstance(right, Constant) and right.data.shape == weights.shape[:1] + right.data.shape[1:]:
                 rows = np.maximum(rows, np.abs(right.data.read()).max(axis=1))
         factors = np.maximum(sizes, _LEAST) ** self._strength / np.maximum(rows, _LEAST) ** (1 - self._strength)
-        # Only the ratios of the factors matter. Dividing by the median leaves most channels unchanged.
+        # Only the ratios of the factors matter. Divided by the median, the smaller half of them counts as 1.
         return np.maximum(factors / np.median(factors), 1.0)
 
 
@@ -141,11 +141,11 @@ def SmoothOutliers(magnitudes: Magnitudes, strength: float = 0.5, least: int = 4
     """Move a part of the spread of the channels of products' left operands into their weights.
 
     ``magnitudes`` gives the size of each channel on samples, by the names of bindings (`with_magnitudes` measures it).
-    If the largest channel is at least 6 times as large as the median, each channel is divided by a number in proportion
-    to ``size ** strength / row ** (1 - strength)``, in which ``row`` is the largest weight that the channel is
-    multiplied by. The rows of the weights are multiplied by the same numbers. Products with one left operand share its
-    factors. The factors go into a norm before the product if nothing else reads the norm. Run this before quantizing to
-    bytes (`QuantizeDynamic`, `Quantize`).
+    If the largest channel is at least 6 times as large as the median, each channel is divided by a factor, and the rows
+    of the weights are multiplied by it: ``size ** strength / row ** (1 - strength)``, in which ``row`` is the largest
+    weight that the channel is multiplied by, relative to the median of these numbers, and at least 1. Products with one
+    left operand share its factors. The factors go into a norm before the product if nothing else reads the norm. Run
+    this before quantizing to bytes (`QuantizeDynamic`, `Quantize`).
 
     Needs: weights as constants. Guarantees: the same values up to rounding. Raises `PassError` for a ``strength`` that
     is not between 0 and 1. Cost: linear in the weights.

@@ -34,7 +34,7 @@ class _MergedAxes(NamedTuple):
         return ops.reshape(value, ShapeExpr([self.merged, *(stated_shape(value) or ())[2:]]))
 
     def of(self, other: Expr) -> Expr | None:
-        """``other``, the second operand of an elementwise operator, adapted to ``source``; None if not possible."""
+        """``other``, the other operand of an elementwise operator, adapted to ``source``; None if not possible."""
         shape, rank = stated_shape(other), len(stated_shape(self.source) or ())
         if shape is None or len(shape) >= rank:
             return None
