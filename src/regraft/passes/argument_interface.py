@@ -273,8 +273,8 @@ def LazyTransformParams(
     receives a result. Both are registered functions from outside the module. The extra parameters become parameters of
     the functions. A result is passed on after the last binding that uses it, and a fetched field of the weights' tuple
     is freed there (``R.vm.kill_object``). With ``fset_item=None`` results are returned as before, and nothing is freed.
-    The weights are either one tuple or one parameter each. Shapes and numbers among them stay parameters if their types
-    define sizes.
+    With ``fget_item=None`` the weights stay parameters, and no field is freed. The weights are either one tuple or one
+    parameter each. Shapes and numbers among them stay parameters if types of weights define sizes.
 
     Needs: nothing. Guarantees: the same values, if ``fget_item`` returns the weights. Cost: linear.
     """

@@ -81,9 +81,9 @@ def RunCodegen(
 
     A function is marked by the attribute ``Codegen``, which names the backend, or by ``Composite``
     (``"backend.operation"``) if a compiler is registered for the backend (`register_codegen`). Its calls become calls
-    of outside functions that the module carries, and the function is removed. ``target_options`` holds the options of
-    each compiler, by backend. ``entry_functions``: only functions reachable from these are compiled. Private functions
-    that are no longer reachable are removed, too.
+    of outside functions that the module carries, and the function is removed, unless something else mentions it.
+    ``target_options`` holds the options of each compiler, by backend. ``entry_functions``: only functions reachable
+    from these are compiled. Private functions that are no longer reachable are removed, too.
 
     Needs: `FuseOpsByPattern` before it, with ``annotate_codegen=True`` or followed by `MergeCompositeFunctions`.
     Guarantees: what the compilers guarantee; at run time, a result of another type than the function's is an error.

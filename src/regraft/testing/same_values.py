@@ -60,7 +60,8 @@ def assert_same_values(
     Every public function of ``before`` is run, and ``after`` must have it too. Dtypes, shapes and integers must be
     equal. Floats may differ by the relative tolerance ``rtol`` (if None, the dtype's tolerance, or ``approximate`` if
     that is larger) and the absolute tolerance ``atol``. The message gives the output, the largest error and both
-    scripts. Raises `NotRunnableError` if ``before`` cannot be built, or fails on all inputs.
+    scripts. Raises `NotRunnableError` if ``before`` cannot be built, fails on all inputs, or divides integers by 0 on
+    all of them.
 
     Afterwards one operand at a time holds each kind of ``special`` numbers. `special_difference` decides which
     differences are errors; ``note`` is called with the text of each other one. With ``assumes_finite``, values that are
