@@ -27,8 +27,9 @@ def known_before_inputs(
 ) -> dict[Var, None]:
     """The weights of ``function`` and every value of its body that depends on weights and constants only, in order.
 
-    Values with effects, branches, and casts (unless ``casts``) are left out, and so are values bound in a branch. A
-    call without operands counts. With ``sizes``, values that mention other sizes are left out, too. Cost: linear.
+    Values with effects, branches, inner functions, and casts (unless ``casts``) are left out, and so are values bound
+    in a branch. A value that uses no variable counts. With ``sizes``, values that mention other sizes are left out,
+    too. Cost: linear.
     """
     known = dict.fromkeys(weights_of(function))
     for block in function.body.blocks:
@@ -54,8 +55,8 @@ def computable_at_compile_time(func: Function) -> list[Var]:
     """The weights of ``func``, and the values that are computed from weights and constants alone.
 
     Weights are the parameters after the first ``num_input``. In order of definition; empty without the attribute
-    ``num_input``. Values with effects, branches, casts, and values with sizes that no weight has are left out, and so
-    are values bound in a branch. Cost: linear.
+    ``num_input``. Values with effects, branches, inner functions, casts, and values with sizes that no weight has are
+    left out, and so are values bound in a branch. Cost: linear.
     """
     if not isinstance(func.attrs.get("num_input"), int):
         return []

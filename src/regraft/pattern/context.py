@@ -188,7 +188,7 @@ class PatternWarning(UserWarning):
 
 
 def demand(constraint: UseConstraint | SameShapeConstraint) -> None:
-    """Add a constraint to the innermost open context. If none is open, warn with a `PatternWarning`."""
+    """Add a constraint to the innermost open context. If none is open, it has no effect: a `PatternWarning`."""
     context = PatternContext.current()
     if context is None:
         message = (

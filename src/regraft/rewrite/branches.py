@@ -18,7 +18,7 @@ Fresh = Callable[[Expr], Var]
 
 
 def with_sides(expr: Expr, matched: Iterable[Expr], fresh: Fresh) -> Expr:
-    """``expr``, a replacement for one of the values ``matched``, over variables that are visible at its place.
+    """``expr``, a replacement in a match of the values ``matched``, over variables that are visible at its place.
 
     Branches are brought into normal form. Values with effects stay where they are: expressions that mention one are
     left as they are. ``fresh`` makes the variables for the sides of new branches. Cost: linear in ``expr`` and in the

@@ -377,7 +377,7 @@ class BlockRun:
 def _asked(rule: Rule, var: Var, rewriter: Callable[..., Any], *given: Any) -> Any:
     """The result of the rewriter of ``rule`` for a match at ``var``; a call that cannot be typed is a decline.
 
-    Any other error is passed on with a note of its location, and so is an interruption.
+    A `RewriteError` is passed on as it is; any other error, and an interruption, with a note of its location.
     """
     try:
         return rewriter(*given)
