@@ -71,6 +71,20 @@ def test_a_replacement_of_a_less_precise_type_is_an_error_that_says_so() -> None
         rule(before)
 
 
+def test_a_size_that_only_has_the_name_of_the_old_one_is_told() -> None:
+    @R.function
+    def before(x: R.Tensor(("n", 3), "float32")):
+        with R.dataflow():
+            out = R.add(x, x)
+            R.output(out)
+        return out
+
+    another = rx.Var("another", R.Tensor(("n", 3), "float32"))
+    rule = Rule(is_op("relax.add")(wildcard(), wildcard()), lambda *_: another, "another size")
+    with pytest.raises(RewriteTypeError, match=r"the new type has another size named n: the sizes of a replacement"):
+        rule(before)
+
+
 def test_a_more_precise_type_reaches_the_users_and_the_result() -> None:
     @R.function
     def before(x: R.Tensor((2, 3), "float32"), flat: R.Shape(ndim=2)):

@@ -19,7 +19,7 @@ from ..ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var, as_
 from ..ir.op import Call
 from ..ir.origin import Origin, Origins, merge_origins
 from ..ir.program import Function, If, SeqExpr
-from ..ir.types import is_subtype
+from ..ir.types import Type, is_subtype, type_symvars
 from .branches import with_sides
 from .draft import Draft
 from .errors import Decline, RewriteError, RewriteLoopError, RewriteScopeError, RewriteTypeError
@@ -48,6 +48,18 @@ UNCHANGED: Final = "the replacement is what is there already"
 
 ITSELF: Final = "the rewriter returned the expression itself"
 """The reason for a match that a rewriter leaves alone without giving one."""
+
+
+def _other_sizes(old: Type, new: Type) -> str:
+    """A line about sizes of the new type that have the names of sizes of the old type and are others; "" for none."""
+    own = {size.name: size for size in type_symvars(old)}
+    others = sorted({size.name for size in type_symvars(new) if own.get(size.name, size) is not size})
+    if not others:
+        return ""
+    return (
+        f"the new type has another size named {' and '.join(others)}: the sizes of a replacement are those of "
+        "the matched values, such as matchings[x].ty.shape[0]\n"
+    )
 
 
 class Gate:
@@ -201,6 +213,7 @@ class Gate:
             f"  old: {var.ty!r}\n  new: {expr.ty!r}\n"
             f"  binding: {var.name_hint} = {self.session.definitions[var]!r}\n"
             f"  replacement: {expr!r}\n"
+            f"{_other_sizes(var.ty, expr.ty)}"
             "decline where the types differ, or convert the replacement (R.astype, R.reshape)"
         )
 
