@@ -383,7 +383,7 @@ class _Lengths:
 
 
 def _needed(function: Function) -> list[Binding]:
-    """The bindings that the results of ``function`` are computed from.
+    """The bindings that the results of ``function`` are computed from, and those with effects.
 
     Checks of sizes of values that are no longer read are dropped: they held for all places that were examined. Checks
     that define a size are kept.
@@ -496,8 +496,8 @@ def CacheInPlace(longest: int) -> Pass:
     number of places after a step; the contents of later rows are arbitrary. Attention becomes ONNX Runtime's
     ``GroupQueryAttention``. Rotary embedding becomes a part of it, with tables for all places. If the incoming and the
     outgoing cache share their memory, only the new rows are written. If several layers read one cache (Gemma 3n), each
-    writes the same rows, and further results named ``again`` hold what the later layers wrote: bind them to the same
-    memory, too.
+    writes the same rows, and further results, named with ``_again``, hold what the later layers wrote: bind them to the
+    same memory, too.
 
     If keys and values are linear maps of the rows of the cache (`row_maps`), attention is over these rows. The two
     caches of a layer then get one width; if keys are computed from both caches, each holds the contents of both.
@@ -542,8 +542,8 @@ def _packed(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | 
 def PackQueryKeyValue() -> Pass:
     """Pass queries, keys and values to ``GroupQueryAttention`` in one tensor, if they are slices of one.
 
-    Needs: one product for the three (`CombineParallelMatmul`), with no reshapes in between (`RemoveRedundantReshape`).
-    Guarantees: the same values. Cost: linear.
+    Needs: one product for the three (`CombineParallelMatmul`), with no reshapes in between (`RemoveRedundantReshape`),
+    and rotary embedding in the operator. Guarantees: the same values. Cost: linear.
     """
     return RulePass(Rule(_APART, _packed, "pack_query_key_value"), "PackQueryKeyValue")
 

@@ -18,8 +18,8 @@ def OneText(ids: str, past: str, mask: str | None = None, positions: str | None 
     """Replace a decoder's mask by ones, and its positions by a count from the length of its cache.
 
     Both are then no longer inputs. ``ids`` (batch, count), ``past`` (batch, heads, past, size), ``mask`` (batch, past +
-    count) and ``positions`` (batch, count) are names of parameters, with integer dtypes except for ``past``. These are
-    the values for a text without padding, token after token.
+    count) and ``positions`` (batch, count) are names of parameters, with integer dtypes except for ``past``; the last
+    two are None if the decoder has no such input. These are the values for a text without padding, token after token.
 
     Needs: sizes ``count`` and ``past`` that are symbolic, or known. Guarantees: the same values for such a text. Raises
     `PassError` for parameters of other shapes. Cost: linear.

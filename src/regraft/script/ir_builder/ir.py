@@ -52,7 +52,7 @@ def module_global_infos(global_infos: Mapping[str, Sequence[Any]]) -> None:
 
 
 def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VDevice:
-    """The module's device of that kind and place in the list; by default, the first of any kind.
+    """The module's device number ``device_index`` of the devices of that kind; by default, the first of any kind.
 
     Raises `IRError` if the module names no such device.
     """
