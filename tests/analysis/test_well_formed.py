@@ -104,7 +104,7 @@ BROKEN = {
     ),
     "branch in a dataflow block": (
         program([dataflow(VarBinding(V, If(C, X, X)))], V),
-        "an If stands in a dataflow block; end the block before it",
+        "an If is in a dataflow block; end the block before it",
     ),
     "nested call": (
         program([plain(VarBinding(V, op.add(SUM, X)))], V),
@@ -133,7 +133,7 @@ BROKEN = {
     ),
     "effect in a dataflow block": (
         program([dataflow(VarBinding(V, LOG))], V, pure=False),
-        "the call of ExternFunc has effects, and stands in a dataflow block; move it out",
+        "the call of ExternFunc has effects, but is in a dataflow block; move it out",
     ),
     "size of a parameter that no dimension defines": (
         program([], X, [X, Var("p", tensor(N * 2))]),
@@ -145,7 +145,7 @@ BROKEN = {
     ),
     "size in the type of a variable": (
         program([plain(VarBinding(Var("s", tensor(N, 3)), UNKNOWN))], X, [X, UNKNOWN]),
-        "the type of s mentions the size n, which is not defined; a parameter or cast in which it stands alone",
+        "the type of s mentions the size n, which is not defined; a parameter or cast with this size alone",
     ),
     "size in a cast that is no plain size": (
         program([plain(MatchCast(Var("s", tensor(N * 2)), UNKNOWN, tensor(N * 2)))], X, [X, UNKNOWN]),

@@ -61,7 +61,7 @@ def test_a_signature_of_pytorch_is_named_where_it_is_damaged(value: str) -> None
 @pytest.mark.parametrize("name", ["global_infos", "outside_functions"])
 @pytest.mark.parametrize("value", ["5", "'x'", "(1,)", "(('a',),)", "(('a', 1, 2, 3),)"])
 def test_what_a_module_keeps_for_itself_cannot_be_something_else(name: str, value: str) -> None:
-    with pytest.raises(rx.IRError, match=f"a module keeps the attribute '{name}' for itself"):
+    with pytest.raises(rx.IRError, match=f"the module attribute '{name}' is reserved"):
         _module(f"{{{name!r}: {value}}}")
 
 

@@ -209,16 +209,28 @@ OTHER = Var("other", TensorType((4,), "float32"))
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: loop(_function([STEP, STATE], STATE), (START,)), "it would never end; give a count, values to scan"),
+        (
+            lambda: loop(_function([STEP, STATE], STATE), (START,)),
+            "the loop would never end; give a count, values to scan",
+        ),
         (lambda: loop(_function([STEP], STATE), (START,), count=3), r"the body takes 1 arguments; expected 2"),
         (lambda: loop(_function([STEP, STATE]), (START,), count=3), "gives 0 values; expected at least 1"),
         (lambda: loop(_function([STEP, STATE], OTHER), (START,), count=3), "takes carried value 0 as .*3.* gives .*4"),
         (lambda: loop(_function([STEP, STATE], STATE), (OTHER,), count=3), "argument 1 of the body is .* it is given"),
-        (lambda: loop(_function([STEP, STATE], STATE), (START,), condition=GOES_ON), "first value that the body gives"),
+        (
+            lambda: loop(_function([STEP, STATE], STATE), (START,), condition=GOES_ON),
+            "first value that the body returns",
+        ),
         (lambda: loop(_function([STEP, STATE], STATE, pure=False), (START,), count=1), "a function without effects"),
-        (lambda: loop(START, (START,), count=3), "argument body is .*; expected a function that gives a tuple"),
-        (lambda: loop(_function([STEP, STATE], STATE), (START,), count=const(0.5)), "argument count is .* an integer"),
-        (lambda: loop(_function([STEP, STATE], STATE), (), (Var("s", TensorType((), "float32")),)), "with an axis"),
+        (lambda: loop(START, (START,), count=3), "argument body is .*; expected a function that returns a tuple"),
+        (
+            lambda: loop(_function([STEP, STATE], STATE), (START,), count=const(0.5)),
+            "argument count is .* a scalar integer",
+        ),
+        (
+            lambda: loop(_function([STEP, STATE], STATE), (), (Var("s", TensorType((), "float32")),)),
+            "of rank 1 or more",
+        ),
         (
             lambda: loop(
                 _function([STEP, STATE, OTHER]), (), (Var("a", TensorType((2, 3), "float32")), Var("b", OTHER.ty))

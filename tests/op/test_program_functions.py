@@ -114,12 +114,12 @@ MISTAKES: dict[str, tuple[Callable[..., Any], str]] = {
     "method": (lambda xp, x: x.sum(axis=1), r"no 'sum'; the functions of xp take arrays, as xp.sum\(x\) does"),
     "numpy_name": (lambda xp, x: xp.concatenate([x, x]), r"there is no xp.concatenate over expressions"),
     "in_place": (_in_place, r"do not change arrays in place"),
-    "by_value": (_by_value, r"known only as the program runs: write xp.where"),
-    "masked": (lambda xp, x: x[x > 0], r"how many elements x\[mask\] has is known only as the program runs"),
-    "mixed_index": (lambda xp, x: x[xp.asarray([0, 1]), 1:, 0], r"slices beside one array, or nothing but arrays"),
+    "by_value": (_by_value, r"known only at run time: write xp.where"),
+    "masked": (lambda xp, x: x[x > 0], r"the number of elements of x\[mask\] is known only at run time"),
+    "mixed_index": (lambda xp, x: x[xp.asarray([0, 1]), 1:, 0], r"one array beside slices, or only arrays"),
     "by_size": (lambda xp, x: xp.stack([x[i] for i in range(x.shape[0])]), r"give the size a value with Bind"),
     "raising": (lambda xp, x: 1 / 0, r"its reference raised ZeroDivisionError"),
-    "no_array": (lambda xp, x: None, r"gave None, which is no value of a program"),
+    "no_array": (lambda xp, x: None, r"returned None, which cannot be a value of a program"),
 }
 
 

@@ -128,7 +128,7 @@ EMPTY = (((), "int8"), ((), "float32"), ((0,), "int8"))
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: quantize(X, S, Z, axis=0), r"argument scale .* 1 element, or one for each of the 2 on axis 0"),
+        (lambda: quantize(X, S, Z, axis=0), r"argument scale .* 1 element, or 2: one for each element of axis 0"),
         (lambda: quantize(X, S, Z, axis=2), r"axis=2; expected an axis"),
         (lambda: quantize(Z, S, Z), r"argument data .* floating"),
         (lambda: quantize(X, Z, Z), r"argument scale .* floating"),
@@ -142,7 +142,7 @@ EMPTY = (((), "int8"), ((), "float32"), ((0,), "int8"))
         ),
         (
             lambda: dequantize(X, Var("s", TensorType((2, 3), "float32")), Var("z", TensorType((), "int8"))),
-            r"argument scale .* data's sizes .*2, 4.* for blocks, and on axis 1 a number that divides it",
+            r"argument scale .* the sizes of data .*2, 4.*, except on axis 1: a number of blocks that divides its size",
         ),
         (lambda: dequantize(X, X, Z), r"argument zero_point .* a scalar, or a tensor of the shape of scale"),
         (lambda: dequantize(Z, S, Z, out_dtype="int8"), r"out_dtype='int8'; expected a floating dtype"),

@@ -98,13 +98,13 @@ X = Var("x", TensorType((3, 4, 2), "float32"))
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: signal.dft(X, axis=2), r"axis=2; expected another axis than the last one"),
+        (lambda: signal.dft(X, axis=2), r"axis=2; expected an axis other than the last one"),
         (lambda: signal.dft(X, axis=5), r"axis=5; expected an axis of a tensor of 3 dimensions"),
         (lambda: signal.dft(X, 0), r"length=0; expected a number of samples of 1 or more"),
         (lambda: signal.dft(X, onesided=True), r"real numbers \(a last axis of size 1\)"),
         (lambda: signal.dft(Var("x", TensorType((4, 3), "float32"))), r"1 or 2 elements on its last axis"),
         (lambda: signal.dft(Var("x", TensorType((4, 2), "int64"))), r"floating dtype"),
-        (lambda: signal.dft(Var("x", TensorType((4,), "float32"))), r"2 dimensions or more"),
+        (lambda: signal.dft(Var("x", TensorType((4,), "float32"))), r"2 or more axes"),
         (lambda: signal.dft(Var("x", TensorType((0, 2), "float32"))), r"samples on the axis that is transformed"),
     ],
 )

@@ -37,7 +37,7 @@ def test_one_worker_tells_itself_its_tensor(call: Callable[[rx.Expr], rx.Expr]) 
 
 
 def test_a_call_of_more_workers_is_refused_when_it_runs() -> None:
-    with pytest.raises(rx.RegraftError, match="of 2"):
+    with pytest.raises(rx.RegraftError, match="needs 2"):
         run(lambda x: ccl.allgather(x, 2))
 
 
@@ -54,7 +54,7 @@ def test_a_sum_over_workers_of_a_constant_is_kept() -> None:
 def test_parts_are_equal() -> None:
     x = rx.Var("x", rx.TensorType((4, 3), "float32"))
     assert str(ccl.scatter_from_worker0(x, 3, axis=1).ty) == 'R.Tensor((4, 1), dtype="float32")'
-    with pytest.raises(OpTypeError, match="3 workers divide"):
+    with pytest.raises(OpTypeError, match="a multiple of the 3 workers"):
         ccl.scatter_from_worker0(x, 3)
     with pytest.raises(OpTypeError, match="num_workers"):
         ccl.allgather(x, 0)

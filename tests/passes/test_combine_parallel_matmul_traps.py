@@ -334,7 +334,7 @@ def test_right_sides_of_unknown_shape_are_left_with_a_reason() -> None:
         "p, q",
     )
     assert CombineParallelMatmul()(before) is before
-    assert "shape or dtype of its right side are not known" in str(report(CombineParallelMatmul(), before))
+    assert "the shape or dtype of its right side is not known" in str(report(CombineParallelMatmul(), before))
 
 
 # --- symbolic sizes

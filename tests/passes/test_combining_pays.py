@@ -156,4 +156,4 @@ def test_weights_that_are_stored_as_codes_are_not_joined_and_the_report_says_why
     for check in (combining_pays(), joins_no_codes):
         found = report(CombineParallelMatmul(check), before)
         assert found.program is before
-        assert "its right sides are stored as codes" in str(found)
+        assert "its right sides are quantized" in str(found)

@@ -226,9 +226,9 @@ def test_turning_goes_into_the_attention_and_one_product_gives_it_everything(tur
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (decoder(masked="earlier"), "the mask of .* shows later keys, or depends on more than places"),
-        (decoder(masked="shares of others"), "no attention in it that is one operator"),
-        (decoder(masked="later"), "the mask of .* shows later keys, or depends on more than places"),
+        (decoder(masked="earlier"), "the mask of .* shows later keys, or depends on more than positions"),
+        (decoder(masked="shares of others"), "no attention that is a single operator"),
+        (decoder(masked="later"), "the mask of .* shows later keys, or depends on more than positions"),
         (IRModule({"main": decoder()["main"].bind_symbolic_vars({"past": 4})}), "are not a cache and new rows"),
     ],
 )

@@ -89,7 +89,10 @@ HEADS_LAST = _tensors(q=(B, SQ, H, D), k=(B, SK, H, D), v=(B, SK, H, DV))
 def test_a_sink_is_named_where_there_is_one_for_each_head() -> None:
     _left(_with_more(0, -1), "a sink takes a part of the weights")
     _left(_with_more(0, SK), "a sink takes a part of the weights")
-    _left(_with_more(1, SK + 1), "joined to others than a sink for each head, or these weights are kept")
+    _left(
+        _with_more(1, SK + 1),
+        "joined to something other than a sink for each head, or the weights of the sinks are kept",
+    )
     _left(_with_more(0, -1, "b"), "the sinks are not one number for each head")
 
 
@@ -104,7 +107,7 @@ w = R.strided_slice(f, (3,), (0,), (-1,), (1,))"""
     other = np.arange(B * H * SQ, dtype="float32").reshape(B, H, SQ, 1)
     _left(BindParams("main", {"t": other})(before), "the sinks are not one number for each head")
     along_queries = program(signature, _body("s = R.matmul(q, kt)", weights=weights.format(axis=2)), "o")
-    _left(along_queries, "joined to others than a sink")
+    _left(along_queries, "joined to something other than a sink")
 
 
 def test_a_weight_that_is_cut_off_between_others_is_no_sink() -> None:
@@ -113,7 +116,7 @@ def test_a_weight_that_is_cut_off_between_others_is_no_sink() -> None:
 f = R.nn.softmax(j, axis=-1)
 w = R.strided_slice(f, (3,), (0,), (3,), (2,))"""
     before = program(signature, _body("s = R.matmul(q, kt)", weights=weights), "o")
-    _left(before, "joined to others than a sink for each head, or these weights are kept")
+    _left(before, "joined to something other than a sink for each head, or the weights of the sinks are kept")
 
 
 def test_attention_over_three_axes_is_fused_with_nothing_left_around_it() -> None:
@@ -593,7 +596,7 @@ def test_hidden_rows_that_are_made_zero_need_no_promise() -> None:
     mask = random.random((B, 1, SQ, SK)) < 0.5
     mask[1, 0, 2] = False
     _fused(before, inputs=[*inputs, mask])
-    _left(program(signature, _body(scores, weights=weights.format(number=1.0)), "o"), "something else than 0")
+    _left(program(signature, _body(scores, weights=weights.format(number=1.0)), "o"), "a result other than 0")
 
 
 def _guarded(number: float, more: str = "") -> Function:
@@ -662,7 +665,7 @@ def test_a_number_that_a_later_scale_makes_small_does_not_hide() -> None:
 
 def test_scores_turned_around_after_a_mask_are_left() -> None:
     step = 's = R.multiply(R.where(m, p, R.const(-1e999, "float32")), R.const(-1.0, "float32"))'
-    _left(_masked(np.tri(SQ, SK, dtype=bool), step), "turned around")
+    _left(_masked(np.tri(SQ, SK, dtype=bool), step), "transposed after")
 
 
 # --- causal masks

@@ -208,9 +208,9 @@ def test_rows_of_symbolic_sizes_stay_apart() -> None:
 @pytest.mark.parametrize(
     ("lines", "results", "reason"),
     [
-        ("y = R.reshape(p, (2, 3, 5))", "y, p", "the product is needed as a matrix, too"),
-        ("y = R.reshape(p, (3, 10))", "y", "the result has its columns arranged otherwise, too"),
-        ("q = p + z\ny = R.reshape(q, (2, 3, 5))", "y", "what is added is not one number for each column"),
+        ("y = R.reshape(p, (2, 3, 5))", "y, p", "the product is also used as a matrix"),
+        ("y = R.reshape(p, (3, 10))", "y", "the reshape changes the columns, too"),
+        ("q = p + z\ny = R.reshape(q, (2, 3, 5))", "y", "the summand is not one number for each column"),
     ],
 )
 def test_rows_that_are_needed_together_stay_together(lines: str, results: str, reason: str) -> None:
@@ -240,7 +240,7 @@ def test_the_factor_of_a_norm_stays_since_runtimes_know_a_norm_by_it(scaled: str
     lines = f"v = R.mean(x * x, axis=[-1], keepdims=True)\nr = R.sqrt(v)\nn = {scaled}\n"
     before = program(X, f'{lines}y = n * R.const([1.0, 1.0, 1.0, 1.0], "float32")', "y, r")
     assert counts(RemoveNoOps()(before)) == counts(before)
-    assert "it is the factor of a norm, by which runtimes know one" in str(report(RemoveNoOps(), before))
+    assert "it is the factor of a norm, by which runtimes recognize the norm" in str(report(RemoveNoOps(), before))
     single = program(X, f'{lines}y = n * R.const(1.0, "float32")', "y, r")
     assert counts(checked(RemoveNoOps(), single))["multiply"] == counts(single)["multiply"] - 1
 

@@ -139,7 +139,7 @@ def test_what_is_named_stays_and_the_reason_is_said() -> None:
     module = module_of((5, 96), layers)
     done = QuantizeDynamic(keep=["right"])(module)
     assert op_counts(done)["relax.matmul"] == 1
-    assert declined(QuantizeDynamic(keep=["right"]), module) == {"it stays in the precision that it has, as asked"}
+    assert declined(QuantizeDynamic(keep=["right"]), module) == {"it keeps its precision, as requested"}
 
 
 def test_small_weights_other_dtypes_and_weights_from_outside_are_left() -> None:
@@ -149,7 +149,7 @@ def test_small_weights_other_dtypes_and_weights_from_outside_are_left() -> None:
     half = module_of(
         (5, 64), lambda builder, x: R.matmul(builder.emit(R.astype(x, "float16")), const(np.ones((64, 64), np.float16)))
     )
-    assert declined(QuantizeDynamic(), half) == {"quantized are products of float32"}
+    assert declined(QuantizeDynamic(), half) == {"only float32 products are quantized"}
     square = module_of((64, 64), lambda _, x: R.matmul(x, x))
     assert QuantizeDynamic()(square) is square
 
@@ -455,7 +455,7 @@ def test_what_is_added_that_is_no_bias_or_does_not_fit_stays_in_float32() -> Non
 
     module = module_of((5, 64), grid)
     reasons = declined(Quantize(calibrated(module, arrays(5, 64))), module)
-    assert "what is added is not one number for each channel" in reasons
+    assert "the summand is not one number for each channel" in reasons
     huge = module_of((5, 64), lambda _, x: R.add(R.matmul(R.nn.relu(x), weights(64, 32)), const(np.full(32, 1e9, "f"))))
     assert "the bias does not fit into int32" in declined(Quantize(calibrated(huge, arrays(5, 64))), huge)
 
@@ -483,7 +483,7 @@ def test_ranges_are_those_of_all_samples() -> None:
 def test_a_layer_without_a_range_stays() -> None:
     module = module_of((2, 3, 10, 12), images)
     assert Quantize({})(module) is module
-    assert "no samples say what its operand lies in" in declined(Quantize({}), module)
+    assert "no samples give the range of its operand" in declined(Quantize({}), module)
     broken = Quantize({"x": SeenRange(0.0, float("inf"))})
     assert "its operand lies between 0.0 and inf" in declined(broken, module)
 
@@ -559,6 +559,6 @@ def test_tables_of_other_axes_and_unknown_sizes_are_left() -> None:
         return builder.get()
 
     unknown = lookup(Var("ids", TensorType(None, "int64", 1)), 0)
-    assert declined(QuantizeWeights(), unknown) == {"the sizes of what is looked up are not known"}
+    assert declined(QuantizeWeights(), unknown) == {"the sizes of the table are not known"}
     columns = lookup(Var("ids", TensorType((3,), "int64")), 1)
-    assert declined(QuantizeWeights(), columns) == {"quantized are tables of float32 whose rows are looked up"}
+    assert declined(QuantizeWeights(), columns) == {"only float32 tables whose rows are looked up are quantized"}

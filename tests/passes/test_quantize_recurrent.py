@@ -95,7 +95,7 @@ def test_a_bit_may_be_left_unused_and_a_layer_kept() -> None:
     assert error(run(model, x), run(to_onnx(unsigned), x)) < 0.05
     assert error(run(to_onnx(unsigned), x), np.asarray(build(unsigned, target="numpy")["main"](x))) < 0.01
     kept = report(QuantizeRecurrent(keep=[name]), module).passes[0].declined
-    assert [step.reason for step in kept] == ["it stays in the precision that it has, as asked"]
+    assert [step.reason for step in kept] == ["it keeps its precision, as requested"]
     assert QuantizeRecurrent(least=10**6)(module) is module
 
 

@@ -50,7 +50,7 @@ def is_leaf_of(pattern: DFPattern, leaf: Expr, bound: Expr, definitions: Definit
         case ExprPattern(expr=expr):  # This expression: the leaf is its value, or is bound to one like it.
             return same_value(definitions, bound, expr) or same_value(definitions, leaf, resolve(definitions, expr))
         case _:
-            raise PatternError(f"{pattern!r} stands where one value is wanted")
+            raise PatternError(f"{pattern!r} stands where a single value is wanted")
 
 
 def condition_holds(pattern: DFPattern, leaf: Expr, bound: Expr, sizes: dict[SymVar, Any]) -> bool:

@@ -197,7 +197,7 @@ def test_a_constraint_on_what_is_only_rejected_is_refused() -> None:
         exponential, cosine = calls("exp", "cos")
         is_op("relax.tanh")(~exponential)
         exponential ^ cosine
-    with pytest.raises(PatternError, match="stands only under ~"):
+    with pytest.raises(PatternError, match="occurs only under ~"):
         ctx.match_dfb(chain())
 
 

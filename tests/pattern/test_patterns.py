@@ -187,9 +187,9 @@ def test_a_call_pattern_wants_as_many_arguments_as_it_lists() -> None:
         (lambda: is_op("relax.exp")(*[wildcard()] * 2), r"relax\.exp takes 1 operand \(x\), and the pattern has 2$"),
         (lambda: is_op("relax.strided_slice")(wildcard()), r"takes 4 to 5 operands \(x, axes, begin, end, strides\?\)"),
         (lambda: is_op("relax.exp")(wildcard(), wildcard(), varg_default_wildcard=True), "takes 1 operand"),
-        (lambda: is_op("relax.exp"), "exp is an operator, and no value of a program is one; call it"),
-        (lambda: is_op("relax.add")(wildcard(), is_op("relax.exp") | wildcard()), "exp is an operator, and no value"),
-        (lambda: is_op(lambda op: op.is_commutative), "lambda is an operator, and no value of a program is one"),
+        (lambda: is_op("relax.exp"), "exp is an operator, not a value of a program; call it"),
+        (lambda: is_op("relax.add")(wildcard(), is_op("relax.exp") | wildcard()), "exp is an operator, not a value"),
+        (lambda: is_op(lambda op: op.is_commutative), "lambda is an operator, not a value of a program"),
         (
             lambda: is_op("relax.nn.softmax")(wildcard()).has_attr({"axes": 1}),
             r"has_attr: relax\.nn\.softmax has no attribute 'axes'; did you mean 'axis'\?",
@@ -609,8 +609,8 @@ def test_a_function_pattern_matches_parameters_and_result() -> None:
         (lambda: repeat(is_tuple([repeat(wildcard())])), "a repeat inside a repeat is not supported"),
         (lambda: repeat(wildcard(), shared=[is_const()]), "shared pattern const is no part of the repeated pattern *"),
         (lambda: is_tuple([repeat(wildcard())], unordered=True), "a repeat cannot stand in an unordered tuple"),
-        (lambda: (wildcard() | repeat(wildcard())).match(tensor()), "stands where one value is wanted"),
-        (lambda: repeat(wildcard()).match(tensor()), "or by itself in a PatternContext"),
+        (lambda: (wildcard() | repeat(wildcard())).match(tensor()), "stands where a single value is wanted"),
+        (lambda: repeat(wildcard()).match(tensor()), "or alone in a PatternContext"),
         (lambda: PatternContext(incremental=True), "extends a context, but none is open here"),
     ],
 )

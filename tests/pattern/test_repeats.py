@@ -127,7 +127,7 @@ def test_an_operator_may_stand_in_two_repeats_but_other_patterns_may_not() -> No
     assert found is not None
     assert (found[first], found[second]) == ([x], [y, x])
     assert found[exponential].name == "relax.exp"
-    with pytest.raises(PatternError, match=r"stands in two repeats.*give the second a pattern of its own"):
+    with pytest.raises(PatternError, match=r"is part of two repeats.*give the second repeat a pattern of its own"):
         is_tuple([repeat(exponential(first)), is_const(), repeat(first)]).match(value)
 
 

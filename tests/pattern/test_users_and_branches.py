@@ -101,7 +101,7 @@ def test_explain_says_who_uses_a_value() -> None:
     assert (miss.kind, miss.reason) == ("users", "1 user is wanted, but twice is used by a, b")
     reasons = [miss.reason for miss in rx.explain(exp(wildcard().users(1)), main, limit=9).misses]
     assert "1 user is wanted, but x is not bound in this block" in reasons
-    assert "1 user is wanted, but gv is used by c, what follows the block" in [
+    assert "1 user is wanted, but gv is used by c, the code after the block" in [
         miss.reason for miss in rx.explain(relu(wildcard().users(1)), main, limit=9).misses
     ]
 
@@ -127,7 +127,7 @@ def test_a_value_that_is_only_used_by_the_pattern_has_no_user_but_the_calls_that
     told = rx.explain(gate, main)
     assert [match.site.var.name_hint for match in told.matches] == ["b"]
     assert [(miss.kind, miss.reason) for miss in told.misses] == [
-        ("users", "no user is wanted but what the pattern describes, but c is used by e")
+        ("users", "only users that the pattern describes are wanted, but c is used by e")
     ]
     assert repr(inner) == "exp(*): used only here"
     # What a wildcard stands for stays when the match is replaced, so it is another user.

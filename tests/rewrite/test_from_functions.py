@@ -187,10 +187,10 @@ SAME_AXIS = rx.any_attribute(1, 2)
         (lambda: rx.rule(lambda x: R.exp(x), lambda z, **_: z), r"after takes z, which before does not have"),
         (
             lambda: rx.rule(lambda x: R.exp(x), lambda *x: x[0]),
-            r"by name, which \*x of after does not take",
+            r"keyword arguments, which its parameter \*x does not take",
         ),
-        (lambda: rx.rule(lambda x: R.exp(x), cast("Any", lambda x, /: x)), "which x of after does not take"),
-        (lambda: rx.rule(lambda x: x, lambda x: x), "before returns what it is given"),
+        (lambda: rx.rule(lambda x: R.exp(x), cast("Any", lambda x, /: x)), "which its parameter x does not take"),
+        (lambda: rx.rule(lambda x: x, lambda x: x), "before returns its parameter"),
         (lambda: rx.rule(lambda x=3: R.exp(x), lambda x: x), "no pattern and no type as its default"),
         (lambda: rx.rule(lambda *x: R.exp(x[0]), lambda x: x), "name each parameter"),
         (lambda: rx.rule(lambda x: R.exp(x), lambda x: x, loose=["axis"]), "has the attribute axis"),
@@ -280,9 +280,9 @@ def test_a_number_of_the_program_becomes_an_attribute() -> None:
 def test_variables_are_checked_when_a_rule_is_made() -> None:
     with pytest.raises(rx.RewriteError, match="two examples that differ"):
         rx.any_attribute(1, 1)
-    with pytest.raises(rx.RewriteError, match="no attribute of what before builds is its parameter slope"):
+    with pytest.raises(rx.RewriteError, match="no attribute in the result of before is its parameter slope"):
         rx.rule(lambda x, slope=SLOPE: R.exp(x), lambda x: x)
-    with pytest.raises(rx.RewriteError, match="pass the variable on as it is, and compute in after"):
+    with pytest.raises(rx.RewriteError, match="pass the variable on unchanged, and compute in after"):
         rx.rule(lambda x, slope=SLOPE: R.nn.leakyrelu(x, slope * 2), lambda x: x)
     with pytest.raises(rx.RewriteError, match="an attribute variable may stand for attributes only"):
         rx.rule(lambda x, slope=SLOPE: x * slope, lambda x: x)
@@ -334,7 +334,9 @@ def test_a_loose_attribute_of_two_calls_stands_for_one_value() -> None:
 
 
 def test_how_far_values_may_change_is_a_number() -> None:
-    with pytest.raises(rx.RewriteError, match="approximate='much'; expected how far values may change, such as 1e-3"):
+    with pytest.raises(
+        rx.RewriteError, match="approximate='much'; expected a bound for the change of values, such as 1e-3"
+    ):
         rx.rule(lambda v: R.exp(v), lambda v: R.exp(v), approximate="much")  # pyright: ignore[reportArgumentType]
 
 
@@ -359,7 +361,7 @@ def test_what_stands_in_one_alternative_only_cannot_be_taken() -> None:
     def before(v: Any, w: Any) -> Any:
         return R.exp(rx.any_of(R.negative(R.negative(v)), R.minimum(v, R.maximum(v, w))))
 
-    with pytest.raises(rx.RewriteError, match="w stands in one alternative only"):
+    with pytest.raises(rx.RewriteError, match="w occurs in one alternative only"):
         rx.rule(before, lambda v, w: v + w, name="bad")
     assert check_rule(rx.rule(before, lambda v: R.exp(v), name="of v").assuming_finite()).rewrites > 0
     some: Any = rx.any_attribute(0, 1)
@@ -375,7 +377,7 @@ def test_what_stands_in_one_alternative_only_cannot_be_taken() -> None:
 def test_the_replacement_is_one_value_and_no_alternatives() -> None:
     main = _of_lines('x: R.Tensor((4,), "float32")', "y = R.exp(x)", "y")
     for after in (lambda v: _half(v), lambda v: R.exp(_half(v))):
-        with pytest.raises(rx.RewriteError, match=r"any_of in its after: .*give the one value that is to stand there"):
+        with pytest.raises(rx.RewriteError, match=r"any_of in its after: .*so give a single value"):
             rx.rule(lambda v: R.exp(v), after, name="two ways")(main)
 
 

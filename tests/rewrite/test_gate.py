@@ -197,7 +197,10 @@ def _group_rule(answer) -> Rule:
     [
         (lambda var, m: R.negative(var), r"rule 'group' returned R\.negative\(total\); a rule over a PatternContext "),
         (lambda var, m: [var], r"rule 'group' returned \[.*total.*\]; a rule over a PatternContext returns \{variable"),
-        (lambda var, m: {"total": var}, r"rule 'group' replaces 'total'; replacements go by bound variables"),
+        (
+            lambda var, m: {"total": var},
+            r"rule 'group' replaces 'total'; the keys of the replacements are bound variables",
+        ),
         (
             lambda var, m: {exp_of_sum.params[0]: var},
             r"rule 'group' replaces x, which this block does not bind to an expression",

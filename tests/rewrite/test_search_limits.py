@@ -49,7 +49,7 @@ def test_a_rule_that_declines_every_way_is_left_alone_and_says_so(monkeypatch: p
         return expr
 
     rule = rx.Rule(pattern_of(9, wildcard()), decline, "never")
-    with pytest.warns(RewriteWarning, match=r"rule 'never' at lv\d*: it declined 200 ways to match here"):
+    with pytest.warns(RewriteWarning, match=r"rule 'never' at lv\d*: it declined 200 matches here"):
         after = rule(before)
     assert after is before
     assert asked == 200

@@ -90,7 +90,7 @@ def main(x: R.Tensor((2,), "float32")):
 @pytest.mark.parametrize("told", ["3", "[1, 2]", '"a", "b"'])
 def test_what_is_no_name_behind_a_constant_is_refused(told: str) -> None:
     text = _SMALL.replace('R.const([1.0, 2.0], "float32")', 'metadata["constants"][0]')
-    with pytest.raises(rx.ParseError, match="stands its name, or a list of names"):
+    with pytest.raises(rx.ParseError, match="comes its name, or a list of names"):
         rx.parse(f'{text}\nmetadata = {{"constants": [("float32", [2], "AACAPwAAAEA=", {told})]}}\n')
 
 

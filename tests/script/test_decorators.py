@@ -218,7 +218,7 @@ def test_a_function_may_call_itself_if_it_states_what_it_returns() -> None:
 
 
 def test_a_function_that_calls_itself_without_a_stated_type_is_refused() -> None:
-    with pytest.raises(ParseError, match=r"'main' is called before its return type is known.*write it"):
+    with pytest.raises(ParseError, match=r"'main' has a return type that depends on itself.*write it"):
 
         @I.ir_module
         class Module:
@@ -317,7 +317,7 @@ def test_a_less_precise_annotation_is_kept_on_a_result_and_not_on_a_second_name(
 
 
 def test_a_variable_hidden_by_its_dataflow_block_says_so() -> None:
-    with pytest.raises(ParseError, match=r"'y' is not visible here: .* not in its R\.output"):
+    with pytest.raises(ParseError, match=r"'y' is not visible here: .* missing in its R\.output"):
 
         @R.function
         def main(x: R.Tensor((2,), "float32")):

@@ -86,5 +86,5 @@ def test_what_is_missing_is_said() -> None:
         R.func_name("main")
     with pytest.raises(ValueError, match="nothing was written"):
         IRBuilder().get()
-    with pytest.raises(ValueError, match="not open"):
+    with pytest.raises(ValueError, match="needs an open frame"):
         R.emit(R.const(1.0))

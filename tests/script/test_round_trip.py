@@ -363,7 +363,7 @@ def test_weights_of_another_program_are_refused(tmp_path: Path) -> None:
         rx.load_script(tmp_path / "a")
     text = (tmp_path / "b").read_text(encoding="utf-8").replace('"b.weights"', '"../b.weights"')
     (tmp_path / "b").write_text(text, encoding="utf-8")
-    with pytest.raises(RegraftError, match=r"in no other folder"):
+    with pytest.raises(RegraftError, match=r"must be in the folder of the text"):
         rx.load_script(tmp_path / "b")
 
 

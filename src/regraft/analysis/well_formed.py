@@ -72,7 +72,9 @@ class _Checker:
     def function(self, function: Function) -> Steps[None]:
         with self._scope():
             if function.attrs.get("relax.force_pure") and not function.is_pure:
-                raise self.fail("relax.force_pure stands on a function that is not pure; leave out one of the two")
+                raise self.fail(
+                    "relax.force_pure is set on a function that is declared as not pure; remove one of the two"
+                )
             self._define_sizes(param.ty for param in function.params)
             for param in function.params:
                 if isinstance(param, DataflowVar):
@@ -134,7 +136,7 @@ class _Checker:
             yield self.function(value)
             return
         if in_dataflow:
-            raise self.fail("an If stands in a dataflow block; end the block before it")
+            raise self.fail("an If is in a dataflow block; end the block before it")
         if not is_leaf(value.cond):
             raise self.fail(f"the condition of an If is a {type(value.cond).__name__}; bind it to a variable first")
         self._use(value.cond)
@@ -145,7 +147,7 @@ class _Checker:
     def _impure(self, call: Call, in_dataflow: bool) -> None:
         callee = call.op.name if isinstance(call.op, Op | Var | GlobalVar) else type(call.op).__name__
         if in_dataflow:
-            raise self.fail(f"the call of {callee} has effects, and stands in a dataflow block; move it out")
+            raise self.fail(f"the call of {callee} has effects, but is in a dataflow block; move it out")
         if self._pure[-1]:
             raise self.fail(f"the call of {callee} has effects, but the function is pure; declare it with pure=False")
 
@@ -216,8 +218,8 @@ class _Checker:
         for size in sizes:
             if size not in self._seen:
                 raise self.fail(
-                    f"{where} mentions the size {size}, which is not defined; a parameter or cast in which "
-                    "it stands alone as a dimension defines it"
+                    f"{where} mentions the size {size}, which is not defined; a parameter or cast with "
+                    "this size alone as a dimension defines it"
                 )
 
 

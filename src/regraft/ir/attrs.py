@@ -107,7 +107,7 @@ def held_attribute(op_name: str, name: str, value: Any) -> Any:
         hash(value)
     except TypeError:
         raise OpTypeError(
-            f"{op_name}: {name}={value!r}; an attribute is a number, a string, None or a list of these, and no "
+            f"{op_name}: {name}={value!r}; an attribute is a number, a string, None or a list of these, not a "
             f"{kind.__name__}: give an array as an operand, by R.const, or as a list of numbers"
         ) from None
     return value

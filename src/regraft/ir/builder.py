@@ -167,7 +167,7 @@ def _variables(params: Var | Sequence[Var]) -> tuple[Var, ...]:
     listed: tuple[Any, ...] = (params,) if isinstance(params, Var) else tuple(params)
     for param in listed:
         if not isinstance(param, Var):
-            raise BuilderTypeError(f"the parameters of a function are variables; {param!r} is none")
+            raise BuilderTypeError(f"the parameters of a function are variables, not {param!r}")
     return listed
 
 

@@ -83,7 +83,9 @@ class IRModule(Folded, Node):
         for name, kinds in _OWN.items():
             rows = attrs.get(name, ()) if attrs else ()
             if not isinstance(rows, tuple) or not all(_is_row(row, kinds) for row in cast("tuple[Any, ...]", rows)):
-                raise IRError(f"a module keeps the attribute {name!r} for itself; it cannot be {rows!r}")
+                raise IRError(
+                    f"the module attribute {name!r} is reserved for device declarations; it cannot be {rows!r}"
+                )
 
     def _put(self, functions: Mapping[GlobalVar, Function]) -> None:
         """Replace the module's table by ``functions``, in place."""

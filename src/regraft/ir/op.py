@@ -207,11 +207,11 @@ class Op(OpAttributes, Expr):
             if differs is None:
                 return
             raise IRError(
-                f"operator {name!r} is declared already, and its {differs} differ{'' if differs[-1] == 's' else 's'} "
-                "there; take another name, or start anew to change it: programs may hold calls of the old one"
+                f"operator {name!r} is declared already, with another value of {differs}; choose another name, or "
+                "restart Python to change the operator: programs may hold calls of the old one"
             )
         if not all(part.isidentifier() for part in name.split(".")):
-            raise IRError(f"operator {name!r}: a name is identifiers with dots between them, such as acme.scaled_add")
+            raise IRError(f"operator {name!r}: a name consists of identifiers joined by dots, such as acme.scaled_add")
         moves = not declared["traits"].isdisjoint((Trait.VIEW, Trait.MOVES))
         follows = moves or (primitive and Trait.ELEMENTWISE in declared["traits"])
         self._fill(
@@ -328,7 +328,9 @@ class Op(OpAttributes, Expr):
             return found
         stems = {known.removeprefix("relax."): known for known in _registry}
         near = meant(name.removeprefix("relax."), stems, 3, stems.__getitem__)
-        raise IRError(f"there is no operator {name!r}; {near or 'one of your own is declared first, by rx.operator'}")
+        raise IRError(
+            f"there is no operator {name!r}; {near or 'declare operators of your own first, with rx.operator'}"
+        )
 
     @staticmethod
     def all() -> tuple[Op, ...]:

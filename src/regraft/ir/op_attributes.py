@@ -46,7 +46,7 @@ class OpAttributes:
             return self._primal_gradient
         found = _values.get((self.name, attr_name))
         if found is None and all(key != attr_name for _, key in _values):
-            raise IRError(f"no operator has an attribute {attr_name!r}; register_op_attr gives it one")
+            raise IRError(f"no operator has an attribute {attr_name!r}; set it with register_op_attr")
         return None if found is None else found[0]
 
     def _has_rule(self) -> bool:
@@ -86,7 +86,7 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
 
 def _put(name: str, key: str, value: Any, level: int) -> None:
     if key == _PURITY:
-        raise IRError("the purity of an operator is declared with it, by the trait IMPURE")
+        raise IRError("the purity of an operator is part of its declaration: the trait IMPURE")
     known = _values.get((name, key))
     if known is None or known[1] < level:
         _values[name, key] = (value, level)

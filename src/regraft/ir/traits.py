@@ -14,23 +14,23 @@ class Trait(Enum):
 
     COMMUTATIVE = "the order of its two operands does not matter"
     ASSOCIATIVE = "op(op(a, b), c) and op(a, op(b, c)) are the same, up to rounding"
-    ELEMENTWISE = "each element of the result depends on the elements at the same place only, after broadcasting"
+    ELEMENTWISE = "each element of the result depends only on the elements at the same position, after broadcasting"
     IDEMPOTENT = "op(op(a)) is op(a); for two operands, op(a, a) is a"
     INVOLUTIVE = "op(op(a)) is a"
     VIEW = "the result holds the same elements as the first operand, in another arrangement"
-    MOVES = "each element of the result is one of an operand, or a constant: nothing is computed"
-    REDUCTION = "folds whole axes of its operand"
+    MOVES = "each element of the result is an element of an operand, or a constant: nothing is computed"
+    REDUCTION = "reduces whole axes of its operand"
     IMPURE = "has effects or is random: a call is never moved, copied, shared or dropped"
-    STORED = "says how numbers are stored: of a constant it is kept, since engines compute with the stored form"
-    COLLECTIVE = "depends on what other workers have: a call of constants is kept"
+    STORED = "describes how numbers are stored: it is not folded, because engines compute with the stored form"
+    COLLECTIVE = "depends on the data of other workers: a call of constants is not folded"
     STOPS_GRADIENT = "its result carries no gradient to its operands"
 
 
 class Precision(Enum):
     """The behaviour of an operator with operands of a narrow dtype, such as float16."""
 
-    LEADS = "sums products: narrow operands do little harm where the sums are wide"
-    FOLLOWS = "gives elements of its operands, or numbers one rounding away from them: it is as precise as they are"
+    LEADS = "sums products: narrow operands do little harm if the sums have a wide dtype"
+    FOLLOWS = "returns elements of its operands, or values within one rounding of them: it is as precise as they are"
     KEEPS = "loses more than one rounding in a narrow dtype, or overflows early: its operands stay in float32"
 
 
@@ -42,7 +42,9 @@ def check_declared(name: str, traits: Iterable[Any], torch: str | None, onnx: st
     """Raise `IRError` if a declaration of operator ``name`` has invalid traits, or invalid names in PyTorch or ONNX."""
     for trait in traits:
         if not isinstance(trait, Trait):
-            raise IRError(f"operator {name!r}: {trait!r} is no trait; they are rx.Trait.ELEMENTWISE and the like")
+            raise IRError(
+                f"operator {name!r}: {trait!r} is not a trait; give members of rx.Trait, such as rx.Trait.ELEMENTWISE"
+            )
     for where, named, form in (("torch", torch, "namespace::name"), ("onnx", onnx, "domain::Name")):
         if named is not None and not all(named.partition("::")):
             raise IRError(f'operator {name!r}: {where}={named!r} names no operator; write "{form}"')

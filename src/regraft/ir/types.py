@@ -200,7 +200,7 @@ def _nesting(parts: Iterable[Type]) -> int:
     depth = 0
     for part in parts:
         if not isinstance(part, Type):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise IRError(f"a type is made of types; {part!r} is none")
+            raise IRError(f"a type is made of types, not of {part!r}")
         if isinstance(part, TupleType | FuncType) and part.nesting > depth:
             depth = part.nesting
     if depth >= MOST_NESTED:

@@ -86,7 +86,7 @@ def _type_of_meaning(call: Call) -> Type:
         return decompose(call).value.ty
     except DecomposeError as error:
         raise OpTypeError(
-            f"{call.op.name}: the type of the result cannot be worked out by the reference: {error}; or declare the "
+            f"{call.op.name}: the reference cannot compute the type of the result: {error}; or declare the "
             "operator with infer="
         ) from error
     except RegraftError:
@@ -109,7 +109,7 @@ def _parameters(
     """The operands and the attributes that the parameters of a reference declare."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
-        raise IRError(f"operator {name!r}: its meaning takes the array namespace first: def {_said(function)}(xp, ...)")
+        raise IRError(f"operator {name!r}: its first parameter is the array namespace: def {_said(function)}(xp, ...)")
     operands: list[str] = []
     attributes: dict[str, Any] = {}
     for parameter in parameters[1:]:
@@ -121,11 +121,13 @@ def _parameters(
             case inspect.Parameter.VAR_KEYWORD if shared is not None:
                 attributes.update(shared)
             case inspect.Parameter.VAR_KEYWORD:
-                raise IRError(f"operator {name!r}: name each attribute, or give shared=; **{parameter.name} says none")
+                raise IRError(
+                    f"operator {name!r}: **{parameter.name} names no attributes; name each attribute, or give shared="
+                )
             case _ if parameter.default not in (parameter.empty, None):
                 raise IRError(
-                    f"operator {name!r}: the operand {parameter.name} may be None, if it can be left out, but has no "
-                    f"other default; put attributes behind a *: def {_said(function)}(xp, x, *, {parameter.name}=...)"
+                    f"operator {name!r}: the operand {parameter.name} can have no default except None, which marks an "
+                    f"optional operand; put attributes after a *: def {_said(function)}(xp, x, *, {parameter.name}=...)"
                 )
             case _:
                 operands.append(parameter.name + "?" * _may_miss(parameter))

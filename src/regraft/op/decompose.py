@@ -81,7 +81,7 @@ def record(call: Call, recorder: ProgramRecorder) -> Expr:
     """The value of ``call``, recorded by ``recorder``: a leaf, or a tuple of leaves. Raises as `decompose` does."""
     op = call.op
     if not isinstance(op, Op) or op.reference is None:
-        raise DecomposeError(f"{call!r} has no meaning that could be written as a program")
+        raise DecomposeError(f"{call!r} has no definition that can be written as a program")
     recorder = _FoldingRecorder(recorder)
     operands = [_operand(arg, recorder) for arg in call.args]
     if not op.variadic:
@@ -119,7 +119,7 @@ def _operand(arg: Expr, recorder: ProgramRecorder) -> Any:
         case PrimType(value=value) if value is not None:
             return value
         case _:
-            raise DecomposeError(f"{arg!r} is {arg.ty!r}; writing its operator as others needs its value")
+            raise DecomposeError(f"{arg!r} is {arg.ty!r}; to decompose its operator, this value must be known")
 
 
 def _result(value: Any) -> Expr:
@@ -128,7 +128,7 @@ def _result(value: Any) -> Expr:
     if isinstance(value, tuple | list):
         fields = cast("Sequence[Any]", value)
         return Tuple([_result(field) for field in fields])
-    raise DecomposeError(f"the reference semantics gave {value!r}, which is no value of a program")
+    raise DecomposeError(f"the reference semantics returned {value!r}, which cannot be a value of a program")
 
 
 # --- in a whole function

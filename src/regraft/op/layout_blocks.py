@@ -88,5 +88,7 @@ def with_blocks(x: Expr, letters: str, layout: str) -> Expr:
 
 def _known_shape(x: Expr, layout: str) -> Sequence[Dim]:
     if not isinstance(x.ty, TensorType) or x.ty.shape is None:
-        raise OpTypeError(f"a tensor of unknown shape is kept in the layout {layout!r}; its blocks need its sizes")
+        raise OpTypeError(
+            f"the blocks of the layout {layout!r} need a known shape, and the shape of a tensor is unknown"
+        )
     return x.ty.shape

@@ -99,7 +99,7 @@ class ProgramArray:
     def _type(self) -> TensorType:
         ty = self.expr.ty
         if not isinstance(ty, TensorType):
-            raise DecomposeError(f"{self.expr!r} is {ty!r}; it has to be known that it is a tensor: add a match_cast")
+            raise DecomposeError(f"{self.expr!r} is {ty!r}; it must be known to be a tensor: add a match_cast")
         return ty
 
     def made(self, value: Expr) -> ProgramArray:
@@ -174,13 +174,13 @@ class ProgramArray:
         arrays = [item for item in items if isinstance(item, ProgramArray)]
         if any(is_bool(array.dtype) for array in arrays):
             raise DecomposeError(
-                "how many elements x[mask] has is known only as the program runs; write xp.where(mask, x, other)"
+                "the number of elements of x[mask] is known only at run time; write xp.where(mask, x, other)"
             )
         if arrays and len(arrays) == len(items):
             return self.made(ops.index_tensor(self.expr, Tuple([array.expr for array in arrays])))
         taken = [item for item in items if not isinstance(item, slice) and item is not None and item is not Ellipsis]
         if arrays and len(taken) > 1:
-            raise DecomposeError("an index with arrays holds slices beside one array, or nothing but arrays")
+            raise DecomposeError("an index may hold one array beside slices, or only arrays")
         if [item for item in items if not isinstance(item, slice | ProgramArray) and item is Ellipsis]:
             place = next(i for i, item in enumerate(items) if item is Ellipsis)
             used = sum(1 for item in items if item is not None) - 1
@@ -208,7 +208,9 @@ class ProgramArray:
         step = part.step or 1
         if isinstance(step, int) and step < 0:
             if part.start is not None or part.stop is not None:
-                raise DecomposeError("a slice with a negative step takes the whole axis here: x[::-1], of a slice")
+                raise DecomposeError(
+                    "a slice with a negative step must take the whole axis, as in x[::-1]; slice first, then reverse"
+                )
             return self.made(ops.flip(self.expr, axis))._sliced(axis, slice(None, None, -step))
         start = 0 if part.start is None else part.start
         end = self.shape[axis] if part.stop is None else part.stop
@@ -220,14 +222,14 @@ class ProgramArray:
     def __len__(self) -> int:
         size = self.shape[0] if self.ndim else None
         if not isinstance(size, int):
-            raise DecomposeError(f"the number of rows of {self.expr!r} is known only as the program runs")
+            raise DecomposeError(f"the number of rows of {self.expr!r} is known only at run time")
         return size
 
     def _number(self) -> Any:
         """The number in a constant of one element. Raises `DecomposeError` for any other array."""
         if not isinstance(self.expr, Constant) or self.expr.data.size != 1:
             raise DecomposeError(
-                "what an array holds is known only as the program runs: write xp.where(condition, x, y) for an if, "
+                "the values of an array are known only at run time: write xp.where(condition, x, y) for an if, "
                 "and the array itself for a number"
             )
         return self.expr.data.numpy().reshape(())[()]

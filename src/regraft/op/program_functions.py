@@ -183,7 +183,7 @@ def unstack(xp: Any, x: Any, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis. The size of the axis must be known."""
     size = x.shape[axis]
     if not isinstance(size, int):
-        raise DecomposeError("xp.unstack gives as many arrays as the axis is long, which must be known")
+        raise DecomposeError("xp.unstack needs an axis of known size, because it returns one array for each index")
     before = (slice(None),) * (axis % x.ndim)
     return tuple([x[(*before, index)] for index in range(size)])
 
@@ -277,7 +277,9 @@ def diagonal(xp: Any, x: Any, offset: int = 0) -> Any:
     """The elements on a diagonal of matrices. Their sizes must be known."""
     rows, columns = x.shape[-2:]
     if not (isinstance(rows, int) and isinstance(columns, int)):
-        raise DecomposeError("xp.linalg.diagonal is as long as the matrices say, whose sizes must be known")
+        raise DecomposeError(
+            "xp.linalg.diagonal needs matrices of known sizes, which determine the length of its result"
+        )
     first, left = max(-offset, 0), max(offset, 0)
     places = [(first + i) * columns + left + i for i in range(max(min(rows - first, columns - left), 0))]
     flat = xp.reshape(x, (*x.shape[:-2], rows * columns))

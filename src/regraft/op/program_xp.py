@@ -42,7 +42,7 @@ class _InPlace:
         return value
 
     def match_cast(self, value: Expr, ty: Type) -> Expr:
-        raise DecomposeError(f"{value!r} is {ty!r} only as the program runs, which one expression cannot say")
+        raise DecomposeError(f"{value!r} has the type {ty!r} only at run time, which a single expression cannot state")
 
 
 def over_expressions(function: Callable[..., ProgramArray], *operands: Expr) -> Expr:
@@ -234,7 +234,7 @@ class ProgramNamespace:
         """Elements of ``x1`` where the condition is true, else of ``x2``; one of them may be a number."""
         if not isinstance(x1, ProgramArray):
             if not isinstance(x2, ProgramArray):
-                raise DecomposeError("of what xp.where chooses from, one is an array: xp.full_like(x, number)")
+                raise DecomposeError("xp.where needs an array among its two choices: xp.full_like(x, number)")
             return self.emit(ops.where(condition.expr, x2.beside(x1), x2.expr))
         return x1.combined(partial(ops.where, condition.expr), x2)
 

@@ -250,7 +250,7 @@ def _form(op_name: str, parameter: str, annotation: str, known: Mapping[str, For
     if annotation.startswith("Literal["):
         return _as_it_is
     if annotation not in known:
-        raise IRError(f"{op_name}: no form is known for its parameter {parameter}: {annotation}")
+        raise IRError(f"{op_name}: its parameter {parameter} has an unknown annotation: {annotation}")
     return known[annotation]
 
 

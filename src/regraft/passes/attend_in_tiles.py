@@ -36,7 +36,7 @@ def AttendInTiles(least_keys: int = LEAST_KEYS) -> Pass:
         query, key, value = (matchings[one] for one in (_query, _key, _value))
         shapes = [shape_of(one) for one in (query, key, value)]
         if any(len(shape) != 4 for shape in shapes) or dtype_of(query) != "float32":
-            return decline("tiled is attention of float32 whose sizes are known")
+            return decline("only float32 attention of known sizes is tiled")
         if expr.attrs.causal_mask is not None:
             return decline("it has a causal mask")
         (batch, queries, heads, _), (_, keys, groups, _), (*_, size) = shapes

@@ -107,7 +107,7 @@ def _without_bias(attention: Call, matchings: dict[Any, Any]) -> Expr | Decline:
         return decline("there is a causal mask already, or the sizes are not known")
     # Of the two kinds of causal mask, use the one that all engines have.
     if causal_kind(added, sizes, alone=True) != "TopLeft":
-        return decline("the bias is another one than a causal mask")
+        return decline("the bias is not a causal mask")
     return ops.nn.attention(query, key, value, None, attrs.scale, "TopLeft")
 
 

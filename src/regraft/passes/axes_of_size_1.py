@@ -31,7 +31,7 @@ def _once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         return decline("the shapes are not known, or the permutation moves an axis of more than one element")
     start, between, end = [tuple(step or ()) for step in steps]
     if not (_is_same_but_for_ones(start, between) and _is_same_but_for_ones(start, end)):
-        return decline("more than axes of size 1 are added or dropped")
+        return decline("not only axes of size 1 are added or dropped")
     found = _with_other_ones(matchings[_data], start, end)
     return ops.reshape(matchings[_data], end) if found is None else found
 
@@ -39,7 +39,7 @@ def _once(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
 def _without_sizes(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     start, end = stated_shape(matchings[_data]), stated_shape(expr)
     if start is None or end is None or all(isinstance(size, int) for size in end):
-        return decline("the shapes are not known, or no size has to be read for the reshape")
+        return decline("the shapes are not known, or the reshape reads no size at run time")
     found = _with_other_ones(matchings[_data], start, end)
     return decline("the change of shape does not only add or only drop axes of size 1") if found is None else found
 

@@ -75,7 +75,7 @@ def _branches(matchings: Mapping[Any, Any], bindings: Bindings) -> tuple[list[_B
     for var, weight in zip(matchings[_matmul], matchings[_right], strict=True):
         ty = weight.ty
         if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
-            reasons.append(f"{var.name_hint}: shape or dtype of its right side are not known")
+            reasons.append(f"{var.name_hint}: the shape or dtype of its right side is not known")
         elif ty.ndim < 2:
             reasons.append(f"{var.name_hint}: its right side is a vector, whose product has no columns to split")
         else:
@@ -116,7 +116,7 @@ def _apart(alone: _Branch, branches: Sequence[_Branch], bindings: Bindings) -> s
                 found.append(f"the right sides of {names} have sizes {sizes[0]} and {sizes[1]} on axis {axis}")
         if dtypes[0] != dtypes[1]:
             found.append(f"{names} are {dtypes[0]} and {dtypes[1]}")
-        return found or [f"{names} are computed from different numbers of the other products"]
+        return found or [f"{names} depend on different numbers of the other products"]
 
     others = [branch for branch in branches if branch is not alone][:_MOST_COMPARED]
     nothing = [f"{alone.var.name_hint}: no other product is left to combine it with"]

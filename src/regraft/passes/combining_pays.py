@@ -67,7 +67,7 @@ def joins_no_codes(left: Expr, rights: list[Expr], biases: list[Expr], bindings:
     del left
     for value in _computed_from([*rights, *biases], bindings):
         if isinstance(value, Call) and isinstance(value.op, Op) and Trait.STORED in value.op.traits:
-            return decline("its right sides are stored as codes, and what these stand for would be joined in each run")
+            return decline("its right sides are quantized, and their dequantized values would be joined in each run")
     return True
 
 

@@ -133,7 +133,7 @@ class _Folding(SessionWalk):
         named = {id(constant.data) for constant in constants if constant.data.name}
         is_shared = len(named) == 1 and any(self._readers[data] > 1 for data in named)
         if self._keep_whole and (is_shared or not named.isdisjoint(self._staying)):
-            self._context.tell("fold_constant", var.name_hint, "a weight that it is made of is used otherwise as well")
+            self._context.tell("fold_constant", var.name_hint, "one of its weights has other uses, too")
             return None
         size = size_of(call.ty)
         if size is None or (size > self._most_grown and self._grows(var, call.ty, constants)):

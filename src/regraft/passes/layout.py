@@ -48,7 +48,7 @@ def _without_detour(
             continue
         call = bindings.get(leaf) if isinstance(leaf, Var) else None
         if not isinstance(leaf, Var) or not isinstance(call, Call) or not _is_inner(leaf, call):
-            return decline("there is no way there and back, with only elementwise operators in between")
+            return decline("there is no permutation and its inverse with only elementwise operators in between")
         users = seen.setdefault(leaf, set())
         users.add(user)
         if len(users) == len(bindings.users_of(leaf)) and not bindings.is_output(leaf):
@@ -232,7 +232,7 @@ def _in_fewer_calls(expr: Expr, _matchings: dict[DFPattern, Any], bindings: Bind
         is_alone = len(bindings.users_of(view.value)) == 1 and not bindings.is_output(view.value)
         going += is_alone and going == made_by
     if best is None:
-        return decline("it takes no fewer calls from what this is made of")
+        return decline("it takes as many calls from any value that it is computed from")
     result = best.written()
     return if_as_precise(result, expr)
 

@@ -47,7 +47,7 @@ def _take_after(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         return decline(f"axis {axis} of the weights is not that of the columns of the product")
     rank = picked.ndim if isinstance(picked, TensorType) else 0
     if rank != 1 and not (rank == 0 and ty.ndim == 2):
-        return decline("indices of any rank but 1 give the right side other axes")
+        return decline("indices of a rank other than 1 change the axes of the right side")
     product = ops.matmul(x, weight, expr.attrs.out_dtype)
     taken = ops.take(product, indices, max(tensor_type(product).ndim - 1, -1), take.attrs.mode)
     return if_as_precise(taken, expr)
@@ -273,7 +273,7 @@ def _reordered_transposed(
     """`_reordered` if the inner product is transposed before ``old``; ``chain`` has the operands' order after that."""
     permuted = bindings[inner[-1]]
     if not isinstance(permuted, Call) or permutation(permuted) != (1, 0):
-        return decline("the inner product is permuted otherwise than by exchanging two axes")
+        return decline("the permutation of the inner product does more than exchange two axes")
     a, b, c = chain.operands
     a, c = (ops.permute_dims(a), c) if left else (a, ops.permute_dims(c))
     turned = chain._replace(operands=(a, ops.permute_dims(b), c))

@@ -47,7 +47,7 @@ def _itself(expr: Expr, data: Expr, *, keeps_shape: bool = False) -> Expr | Decl
     """
     if not keeps_shape and stated_shape(expr) is None:
         return decline("the shape of the result is not known")
-    return if_as_precise(data, expr, "the shape or dtype is another one")
+    return if_as_precise(data, expr, "the shape or dtype differs")
 
 
 _root = is_op("relax.sqrt")(wildcard())
@@ -61,7 +61,7 @@ def _without_factor(expr: Expr, matchings: dict[DFPattern, Any], bindings: Bindi
     if not bool((np.asarray(one.data.numpy()) == 1).all()):
         return decline("the number is not 1")
     if one.data.size > 1 and _normalized.match(matchings[_data], bindings):
-        return decline("it is the factor of a norm, by which runtimes know one")
+        return decline("it is the factor of a norm, by which runtimes recognize the norm")
     return _itself(expr, matchings[_data], keeps_shape=not one.data.shape)
 
 
@@ -96,7 +96,7 @@ SAME_TYPE: Final = Rule(_spread | is_op("relax.astype")(_data), _without_change,
 
 def _without_resize(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     if expr.attrs.coordinate_transformation_mode in _MOVED:
-        return decline("elements are moved though the size stays")
+        return decline("elements are moved although the size is unchanged")
     return _itself(expr, matchings[_data])
 
 
@@ -131,7 +131,7 @@ def _once(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         return decline("its scales lie along another axis")
     is_in_codes = matchings[_zero_point].ty.dtype == codes.ty.dtype
     if not is_in_codes or not _comes_back(codes.ty.dtype, decoded.attrs.out_dtype, matchings[_scale].data.numpy()):
-        return decline("some codes may be others when they are decoded and coded again")
+        return decline("some codes may change when they are dequantized and quantized again")
     return _itself(expr, codes, keeps_shape=True)
 
 
@@ -159,7 +159,7 @@ with PatternContext() as _reduced_then_reshaped:
 def _axes_by_reduction(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
     result, reduced = matchings[_axes_changed], matchings[_reduced]
     if bindings.needed_elsewhere([reduced], [result]) is not None:
-        return decline("the reduction is needed with its own axes, too")
+        return decline("the reduction is also used with its own axes")
     if stated_shape(result) is None:
         return decline("the shape of the result is not known")
     call = call_of(bindings, reduced)
@@ -205,7 +205,7 @@ def _apart_throughout(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[
     result: Var = matchings[_apart]
     parts: list[Var] = [matchings[pattern] for pattern in (_product, _sum) if pattern in matchings]
     if bindings.needed_elsewhere(parts, [result]) is not None:
-        return decline("the product is needed as a matrix, too")
+        return decline("the product is also used as a matrix")
     flat, right = (matchings[pattern].ty for pattern in (_flat, _right))
     shape = stated_shape(result)
     if shape is None or len(shape) < 2 or flat.shape is None or right.shape is None:
@@ -214,7 +214,7 @@ def _apart_throughout(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[
         return decline("they are not two matrices")
     rows = dims_equal(dim_product(shape[:-1]), flat.shape[0]) is True
     if not rows or dims_equal(shape[-1], right.shape[1]) is not True:
-        return decline("the result has its columns arranged otherwise, too")
+        return decline("the reshape changes the columns, too")
     product = call_of(bindings, matchings[_product])
     operand = ops.reshape(matchings[_source], [*shape[:-1], flat.shape[1]])
     if is_subtype(matchings[_source].ty, operand.ty) is True:
@@ -223,9 +223,9 @@ def _apart_throughout(matchings: Mapping[Any, Any], bindings: Bindings) -> dict[
     if _sum in matchings:
         bias = matchings[_bias].ty
         if not isinstance(bias, TensorType) or bias.ndim not in (0, 1):
-            return decline("what is added is not one number for each column")
+            return decline("the summand is not one number for each column")
         found = ops.add(found, matchings[_bias])
-    return {result: found} if is_subtype(found.ty, result.ty) is True else decline("the dtype is another one")
+    return {result: found} if is_subtype(found.ty, result.ty) is True else decline("the dtype differs")
 
 
 # --- products with a vector

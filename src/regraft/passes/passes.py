@@ -136,7 +136,7 @@ class ModulePass(_FromFunction[ModuleTransform]):
         result = self._result(IRModule.from_expr(program), context)
         if len(result) != 1:
             raise PassError(
-                f"{self.name} makes a module of {len(result)} functions ({', '.join(result)}) of this one; "
+                f"{self.name} turns this function into a module of {len(result)} functions ({', '.join(result)}); "
                 "give it a module: IRModule.from_expr(function)"
             )
         [(_, function)] = result.items()
@@ -145,7 +145,7 @@ class ModulePass(_FromFunction[ModuleTransform]):
     def _result(self, module: IRModule, context: PassContext) -> IRModule:
         result = self._function(module, context)
         if not isinstance(result, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PassError(f"{self.name} gave {result!r} for a module; expected another one")
+            raise PassError(f"{self.name} returned {result!r} for a module; expected another one")
         return result
 
 
@@ -270,7 +270,9 @@ class _EachBlock(ExprMutator):
             return block
         new = self._change(block, self._program, self._context)
         if not isinstance(new, DataflowBlock):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PassError(f"{self._pass_name} gave {type(new).__name__} for a dataflow block; expected another one")
+            raise PassError(
+                f"{self._pass_name} returned {type(new).__name__} for a dataflow block; expected another one"
+            )
         outputs = {var.name_hint: var for var in new.outputs}
         for var in block.outputs:
             if var not in new.outputs:
@@ -321,11 +323,13 @@ def _decorator(
         traceable: bool = False,
     ) -> Any:
         if not isinstance(opt_level, int):
-            raise PassTypeError(f"{of}_pass: opt_level is {opt_level!r}; give the lowest level at which it runs, as 0")
+            raise PassTypeError(
+                f"{of}_pass: opt_level is {opt_level!r}; give the lowest level at which the pass runs, such as 0"
+            )
         if pass_func is None:
             return partial(decorate, opt_level=opt_level, name=name, required=required, traceable=traceable)
         if not callable(pass_func):
-            raise PassError(f"a pass is made of a function or a class, not of {pass_func!r}")
+            raise PassError(f"a pass is made from a function or a class, not from {pass_func!r}")
         make_pass = partial(kind, opt_level=opt_level, required=required, traceable=traceable)
         if not isinstance(pass_func, type):
             return make_pass(pass_func, name or pass_func.__name__)
@@ -342,11 +346,12 @@ def _decorator(
         return make
 
     decorate.__name__ = decorate.__qualname__ = f"{of}_pass"
-    decorate.__doc__ = f"""Make ``transform{form}`` a pass; as a decorator with or without arguments.
+    decorate.__doc__ = f"""Make a pass of ``transform{form}``: a decorator, which can also be called with the function.
 
-    A class with a method ``{method}``, which takes the same after ``self``, may be decorated, too: its instances are
-    passes then. ``opt_level``, which is needed, ``required`` and ``traceable`` are kept with the pass, see `PassInfo`.
-    Raises `PassError` without a level, for a class without that method, and for what cannot be called.
+    A class can be decorated, too, if it has a method ``{method}`` with the same parameters after ``self``: its
+    instances are passes. ``opt_level`` is required. It is kept with the pass, like ``required`` and ``traceable``;
+    see `PassInfo`. Raises `PassError` without a level, for a class without that method, or if ``pass_func`` cannot
+    be called.
     """
     return decorate
 

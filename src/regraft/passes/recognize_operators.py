@@ -99,7 +99,7 @@ def _hardswish_by_gate(x: Expr, alpha: Any = any_attribute(0.1, 0.2)) -> Expr:  
 
 def _by_gate(x: Expr, alpha: float) -> Expr | Decline:
     if not _is_nearly(alpha, 1 / 6):
-        return decline("the gate is another line")
+        return decline("the gate has another slope than that of hardswish")
     return _in_single_precision(ops.nn.hardswish, x)
 
 
@@ -121,7 +121,7 @@ _ACTIVATIONS: Final[Sequence[_Row]] = (
     ("hardswish", _hardswish, lambda x: _in_single_precision(ops.nn.hardswish, x)),
     ("hardsigmoid", lambda x: _sixth(_limited(x + 3.0, 6.0)), lambda x: _in_single_precision(ops.nn.hardsigmoid, x)),
     ("hardsigmoid", lambda x, alpha=_NUMBER, beta=_NUMBER: _limited(x * alpha + beta, 1.0), _of_line),
-    ("mish", _mish, lambda x, threshold: ops.nn.mish(x) if threshold >= 20.0 else decline("the softplus ends earlier")),
+    ("mish", _mish, lambda x, threshold: ops.nn.mish(x) if threshold >= 20.0 else decline("its threshold is below 20")),
 )
 
 
@@ -136,7 +136,7 @@ def _softmax(x: Expr, axis: Any = _AXIS, axes: Any = _AXES) -> Expr:
 def _of_softmax(x: Expr, axis: int, axes: _Axes) -> Expr | Decline:
     shape = stated_shape(x)
     if shape is None or axes is None or [one % len(shape) for one in axes] != [axis % len(shape)]:
-        return decline("the highest numbers are those along another axis than that of the softmax")
+        return decline("the greatest elements are taken along another axis than the softmax")
     return ops.nn.softmax(x, axis)
 
 
@@ -156,11 +156,11 @@ def _of_sum(x: Expr, axis: _Axes, keepdims: bool, is_right: Callable[[int], bool
     """The mean for a sum, if the constant beside the sum ``is_right`` for the number of terms."""
     shape = stated_shape(x)
     if shape is None or dtype_of(x) not in _WIDE_FLOATS:
-        return decline("the shape of what is added up is not known, or its sum may overflow")
+        return decline("the shape of the summands is not known, or their sum may overflow")
     terms = dim_product(shape if axis is None else [shape[one] for one in axis])
     if not isinstance(terms, int) or terms == 0:
         return decline("the number of terms is not known")
-    return ops.mean(x, axis, keepdims) if is_right(terms) else decline("the number is not that of the terms")
+    return ops.mean(x, axis, keepdims) if is_right(terms) else decline("the divisor is not the number of terms")
 
 
 def _of_divided(x: Expr, count: Constant, axis: _Axes, keepdims: bool) -> Expr | Decline:
@@ -178,7 +178,7 @@ def _last_axes(x: Expr, *means: _Axes) -> dict[int, Dim] | Decline:
     """The last axes of ``x`` with their sizes, if all ``means`` are over these axes."""
     shape = stated_shape(x)
     if shape is None:
-        return decline("the shape of what is normalized is not known")
+        return decline("the shape of the normalized tensor is not known")
     found = [sorted(axis % len(shape) for axis in axes or ()) for axes in means]
     if found[0] != list(range(len(shape) - len(found[0]), len(shape))) or not found[0]:
         return decline("the mean is not over the last axes")

@@ -157,8 +157,8 @@ def _compiled(backend: str, functions: Mapping[str, Function], options: Mapping[
         for name, function in functions.items():
             if not _has_stated_results(function.ret_ty):
                 raise PassError(
-                    f"RunCodegen: the compiler {backend!r} writes results into arrays that it is given, but "
-                    f"{name} gives {function.ret_ty!r}, of which shapes or dtypes are not known"
+                    f"RunCodegen: the compiler {backend!r} needs arrays for its results, but "
+                    f"{name} gives {function.ret_ty!r}, whose shapes or dtypes are not known"
                 )
     try:
         given: Any = _backends[backend].compile(dict(functions), dict(options))

@@ -33,7 +33,7 @@ _biased = is_op("relax.add")(_product, _bias)
 def _linear(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
     product: Call = matchings[_product]
     if matchings[_turned].attrs.axes not in (None, (1, 0)):
-        return decline("the weight is no matrix that is turned")
+        return decline("the weight is not a transposed matrix")
     bias = None if expr.op is product.op else matchings[_bias]  # type: ignore[union-attr]
     return _linear_layer(product, matchings[_data], matchings[_weight], bias)
 
@@ -48,7 +48,7 @@ def _linear_layer(product: Call, data: Expr, weight: Any, bias: Any) -> Expr | D
         return linear(data, weight)
     sizes = bias.ty.shape
     if sizes is None or len(sizes) != 1 or dims_equal(sizes[0], weight.ty.shape[0]) is not True:
-        return decline("what is added is not one number for each column")
+        return decline("the summand is not one number for each column")
     return linear(data, weight, bias)
 
 
@@ -64,7 +64,7 @@ def _packed_linear(rounded_once: Set[Expr]) -> CallRewriter:
     def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         weight, bias = matchings[_packed], matchings[_bias]
         if weight.data.name is not None or not isinstance(bias, Constant):
-            return decline("the weight is the model's own, or what is added is computed")
+            return decline("the weight is the model's own, or the summand is computed")
         if dtype_of(weight) in HALF and expr not in rounded_once:
             return decline("the model rounds the product before it adds")
         back = Constant(turned_round(weight.data))
@@ -116,7 +116,7 @@ def _with_bias(call: Call, shift: Constant, flat: Callable[[TensorData], TensorD
         return decline("PyTorch's convolution has another layout, padding or dtype")
     channels, sizes = call.args[1].ty.shape[0], shift.data.shape  # type: ignore[union-attr,index]
     if len(sizes) not in (rank + 1, rank + 2) or sizes[-rank - 1] != channels or shift.data.size != channels:
-        return decline("what is added is not one number for each channel")
+        return decline("the summand is not one number for each channel")
     return Op.get(f"aten.conv{rank}d")(
         *call.args,
         Constant(flat(shift.data)),
@@ -164,7 +164,7 @@ def _unless(kept: Set[Expr], rewriter: CallRewriter) -> CallRewriter:
 
     def rewrite(expr: Expr, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         if any(part in kept for part in (expr, *matchings.values()) if isinstance(part, Expr)):
-            return decline("it comes back as the operator that it was")
+            return decline("PyTorch exports it as its original operator")
         return cast("Callable[..., Expr | Decline]", rewriter)(expr, matchings)
 
     return rewrite

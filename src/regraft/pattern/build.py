@@ -74,7 +74,7 @@ def has_trait(*traits: Trait) -> OpPattern:
     wanted = frozenset(traits)
     for trait in traits:
         if not isinstance(trait, Trait):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PatternError(f"{trait!r} is no trait; they are rx.Trait.ELEMENTWISE and the like")
+            raise PatternError(f"{trait!r} is not a trait; give members of rx.Trait, such as rx.Trait.ELEMENTWISE")
     return OpPattern(lambda op: wanted <= op.traits, " ".join(trait.name.lower() for trait in traits))
 
 

@@ -169,7 +169,7 @@ def refuse_impossible(context: PatternContext, shared: Container[DFPattern], sta
         raise PatternError("the context has no pattern: make patterns inside `with PatternContext() as ctx:`")
     if all(isinstance(root, RepeatPattern) and root.min == 0 for root in roots):
         raise PatternError(
-            "every root of the context is a repeat with min=0, which nothing would match; give one min=1"
+            "every root of the context is a repeat with min=0, so it could match nothing; give one of them min=1"
         )
     used = {part: None for use in context.uses for part in (use.source, use.user)}
     for part in (*used, *(part for constraint in context.same_shapes for part in constraint.args)):
@@ -180,7 +180,7 @@ def refuse_impossible(context: PatternContext, shared: Container[DFPattern], sta
             )
     for part in used:
         if part not in standing:
-            raise PatternError(f"{part!r} stands only under ~, so it stands for no value and cannot be used")
+            raise PatternError(f"{part!r} occurs only under ~, so it is bound to no value and cannot be used")
 
 
 class PatternWarning(UserWarning):

@@ -139,7 +139,7 @@ class OpPattern(DFPattern):
 
     def __init__(self, accepts: Callable[[Op], bool], text: str = "") -> None:
         if not callable(accepts):
-            raise PatternError(f"an operator is chosen by a function of it, not by {accepts!r}")
+            raise PatternError(f"operators are selected by a function of the operator, not by {accepts!r}")
         self.accepts = accepts
         self.text = text or getattr(accepts, "__name__", "op").strip("<>")
 
@@ -166,7 +166,7 @@ class ConstantPattern(DFPattern):
         if value is not None and not isinstance(value, bool | int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise PatternError(f"is_const takes a number, got {value!r}; for a tensor, use is_expr(R.const(...))")
         if not 0 <= rtol < float("inf") or (rtol and value is None):
-            raise PatternError("is_const takes a finite rtol, 0 or more, beside a number only")
+            raise PatternError("is_const takes rtol only with a number; rtol is finite and 0 or more")
         self.value = value
         self.rtol = rtol
 

@@ -181,7 +181,7 @@ def refuse_two_runs(roots: Sequence[DFPattern], shared: Mapping[DFPattern, Conta
 def in_two_repeats(part: DFPattern) -> PatternError:
     """The error for a pattern that would stand for two runs."""
     return PatternError(
-        f"{part!r} stands in two repeats, so it would have to stand for two runs; give the second a "
+        f"{part!r} is part of two repeats, so it would be bound to two runs; give the second repeat a "
         "pattern of its own (dup()), or list it in `shared` if it is one value"
     )
 

@@ -79,7 +79,7 @@ def _check_called(value: DFPattern) -> None:
     for one in _alternatives(value):
         if isinstance(one, OpPattern) or fixed_op(one) is not None:
             raise PatternError(
-                f"{one} is an operator, and no value of a program is one; call it with a pattern for each operand, or "
+                f"{one} is an operator, not a value of a program; call it with a pattern for each operand, or "
                 "with varg_default_wildcard=True for any"
             )
 
@@ -96,7 +96,7 @@ def _check_count(operators: Sequence[Op] | None, given: int, *, more: bool) -> N
     least, most = first.arity
     wanted = f"{least}" if least == most else f"{least} or more" if most is None else f"{least} to {most}"
     names = ", ".join(f"{operand.name}?" if operand.optional else operand.name for operand in first.operands)
-    hint = "; varg_default_wildcard=True lets there be more" if given < least else ""
+    hint = "; varg_default_wildcard=True allows more" if given < least else ""
     plural = "" if most == 1 else "s"
     raise PatternError(f"{first.name} takes {wanted} operand{plural} ({names}), and the pattern has {given}{hint}")
 

@@ -21,23 +21,23 @@ KINDS: Final = {
     "arity": "another number of arguments or fields",
     "attribute": "an attribute with another value",
     "dtype": "another dtype",
-    "shape": "another shape, or one that cannot be told",
-    "type": "another type, or one that cannot be told; also: the replacement has one that does not serve",
+    "shape": "another shape, or one that is not known",
+    "type": "another type, or one that is not known; also: a replacement of an incompatible type",
     "constant": "no constant, or another one",
     "kind": "another kind of value: a variable, tuple, projection, function or shape is wanted",
     "name": "a variable or function of another name",
-    "shared value": "a pattern that stands in two places meets two values",
+    "shared value": "a pattern that occurs twice would match two different values",
     "rejected": "the value matches what ~ rejects",
     "extent": "repeats that share an extent differ in length, or a run is too short or too long",
-    "not used": "a value is not used by the one that should use it",
-    "no candidate": "no binding where it should be can stand for a root of the context",
+    "not used": "a value is not used by the value that should use it",
+    "no candidate": "no binding in the expected place matches a root of the context",
     "users": "a value has more or fewer users than wanted, or is not bound in the block",
     "extra user": "a value that only one may use has another user, or is an output of the block",
     "taken": "the binding already stands for another pattern of the context",
     "declined": "the rewriter declined",
     "cycle": "the replacement would depend on itself",
-    "visible": "the replacement uses a value that cannot be seen where it would stand",
-    "error": "the rewriter raised an error, or made what cannot stand there",
+    "visible": "the replacement uses a value that is not visible in its place",
+    "error": "the rewriter raised an error, or returned an invalid replacement",
 }
 """The kinds of reasons, with their meanings."""
 
@@ -54,7 +54,7 @@ def wrong_run(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPat
     extents = [part.extent for part in parts if isinstance(part, RepeatPattern) and part.extent is not None]
     also = f", and an extent is {fixed[0]} already" if fixed else ""
     if len(set(extents)) < len(extents):
-        also += ", where repeats of one extent take equally many"
+        also += ", and repeats of one extent take equally many"
     bounds = " + ".join(
         f"{p.min}..{'' if p.max is None else p.max}" if isinstance(p, RepeatPattern) else "1" for p in parts
     )
@@ -64,12 +64,12 @@ def wrong_run(pattern: DFPattern, leaf: Expr, length: int, parts: Sequence[DFPat
 def user_count(pattern: UsersPattern, leaf: Expr, users: tuple[Sequence[Var], bool] | None) -> Reason:
     """A value has another number of users than wanted. ``users`` is None if the block does not bind the value."""
     if pattern.count is None:
-        wanted = "no user is wanted but what the pattern describes"
+        wanted = "only users that the pattern describes are wanted"
     else:
         wanted = f"{counted(pattern.count, 'user')} {'is' if pattern.count == 1 else 'are'} wanted"
     if users is None:
         return ("users", f"{wanted}, but {show(leaf)} is not bound in this block")
-    found = ", ".join([*first_few(users[0]), *["what follows the block"] * users[1]]) or "nothing"
+    found = ", ".join([*first_few(users[0]), *["the code after the block"] * users[1]]) or "nothing"
     return ("users", f"{wanted}, but {show(leaf)} is used by {found}")
 
 
@@ -95,7 +95,7 @@ def taken(pattern: DFPattern, leaf: Expr) -> Reason:
 
 def same_shape(shapes: Sequence[Expr]) -> Reason:
     """Values do not certainly have the same shape."""
-    return "shape", "one shape is wanted for certain, but: " + "; ".join(f"{show(e)} is {e.ty!r}" for e in shapes)
+    return "shape", "the shapes must be known to be equal, but: " + "; ".join(f"{show(e)} is {e.ty!r}" for e in shapes)
 
 
 def wrong_count(pattern: RepeatPattern, found: int, wanted: int | None) -> Reason:

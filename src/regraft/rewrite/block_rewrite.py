@@ -89,7 +89,7 @@ class DataflowBlockRewrite:
         if all(binding.var is not var for binding in self._block.bindings):
             if allow_undef:
                 return
-            raise BuilderError(f"the block does not bind {var.name_hint}; allow_undef=True passes over that")
+            raise BuilderError(f"the block does not bind {var.name_hint}; allow_undef=True ignores it")
         used = users_of(self._function).get(var)
         if used:
             raise BuilderError(f"{var.name_hint} is used by {', '.join(binding.var.name_hint for binding in used)}")
@@ -113,7 +113,7 @@ class DataflowBlockRewrite:
         for variable, function in irmodule.functions.items():
             if function is self._original:
                 return irmodule.with_function(variable, self._function)
-        raise IRError("the module does not hold the function that is edited")
+        raise IRError("the module does not contain the edited function")
 
     def _put(self, block: DataflowBlock) -> None:
         self._function = _Replacing(self._block, block).mutate(self._function)
@@ -123,7 +123,7 @@ class DataflowBlockRewrite:
         for number, block in enumerate(_blocks_of(self._function)):
             if block is self._block:
                 return number
-        raise IRError("the block that is edited is no block of the function, or has become empty")
+        raise IRError("the edited block is not a block of the function, or has become empty")
 
     def _at(self, number: int) -> DataflowBlock:
         found = _blocks_of(self._function)[number]

@@ -47,5 +47,5 @@ def check_sizes(where: str, bound: Mapping[Var, Expr], given: Mapping[SymVar, Di
         if new:
             raise RuleFormError(
                 f"{where}: the match_cast of {var.name_hint} in replacement has the size {new[0]}, which no parameter "
-                "has; state it at a parameter"
+                "has; write it in the type of a parameter"
             )

@@ -37,7 +37,7 @@ def diff(before: Any, after: Any, context: int = 2) -> Diff:
     """
     for program in (before, after):
         if not hasattr(program, "script"):
-            raise TypeError(f"diff compares programs, and pieces of them; {program!r} is none")
+            raise TypeError(f"diff compares programs and parts of programs, not {program!r}")
     old: list[str] = before.script(show_meta=False).splitlines()
     new: list[str] = after.script(show_meta=False).splitlines()
     return Diff(tuple(unified_diff(old, new, "before", "after", lineterm="", n=context)))

@@ -139,8 +139,8 @@ class _Declined:
         if ways < (MOST_DECLINED if so_far < self._all else 100):
             return None
         return (
-            f"it declined {ways:,} ways to match here and was not asked again; "
-            "say more about the operands in its pattern, or make two rules of it"
+            f"it declined {ways:,} matches here and was not tried again; "
+            "make its pattern more specific about the operands, or split it into two rules"
         )
 
 
@@ -407,7 +407,7 @@ def _about_pattern(rule: Rule, error: BaseException) -> str:
     missing = error.args[0] if isinstance(error, KeyError) and error.args else None
     if isinstance(missing, DFPattern):
         return (
-            f"the match has no value for {missing!r}: it is no part of the pattern, or stands in an alternative that "
+            f"the match has no value for {missing!r}: it is not part of the pattern, or is in an alternative that "
             "was not taken"
         )
     roots = [rule.pattern] if isinstance(rule.pattern, DFPattern) else rule.pattern.roots()

@@ -81,7 +81,9 @@ def rule(
     )
     if isinstance(before, ProgramPattern):
         if frozenset(loose):
-            raise RewriteError(f"rule {called!r}: say what is loose where the part is taken: pattern_from(loose=...)")
+            raise RewriteError(
+                f"rule {called!r}: give the loose attributes to pattern_from itself: pattern_from(loose=...)"
+            )
         loose_ones = {key: [call] for key, call in before.attributes.items()}
         same = before.agreeing
         form = Replacement(called, before.variables, after, loose_ones, before.outputs, agreeing=same)
@@ -101,9 +103,9 @@ def rule(
         outputs = [reader.pattern(value) for value in built]
     unused = [one.name for one in given if id(one.variable) not in reader.used and one.name not in variables]
     if unused:
-        raise RewriteError(f"rule {called!r}: before does not use its parameter {unused[0]}, so no match can say it")
+        raise RewriteError(f"rule {called!r}: before does not use its parameter {unused[0]}, so no match can bind it")
     if any(not isinstance(way, Call | TupleGetItem) for value in built for way in _ways(value)):
-        raise RewriteError(f"rule {called!r}: before returns what it is given; a rule replaces what is computed")
+        raise RewriteError(f"rule {called!r}: before returns its parameter; a rule replaces a computed value")
     absent = [key for key in open_attributes if key not in reader.attributes]
     if absent:
         raise RewriteError(f"rule {called!r}: no call of before has the attribute {absent[0]}, which is to be loose")
@@ -115,7 +117,7 @@ def rule(
     certain = set[int]().union(*(_certain(value, {}) for value in built))
     absent = [one.name for one in given if one.name in form.taken and id(one.variable) not in certain]
     if absent:
-        raise RewriteError(f"rule {called!r}: {absent[0]} stands in one alternative only, so a match may not say it")
+        raise RewriteError(f"rule {called!r}: {absent[0]} occurs in one alternative only, so a match may not bind it")
     return form.rule(context if len(outputs) > 1 else outputs[0], approximate, exclusive=exclusive)
 
 
@@ -147,9 +149,9 @@ def _parameters(name: str, before: Callable[..., Any]) -> list[_Parameter]:
     for parameter in inspect.signature(before).parameters.values():
         default: Any = parameter.default
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise RewriteError(f"rule {name!r}: name each parameter of before; {parameter} says none")
+            raise RewriteError(f"rule {name!r}: name each parameter of before; {parameter} gives no names")
         if parameter.kind is parameter.KEYWORD_ONLY:
-            raise RewriteError(f"rule {name!r}: {parameter} of before stands behind a *; give it by position")
+            raise RewriteError(f"rule {name!r}: {parameter} of before is keyword-only; put it before the *")
         variable = Var(parameter.name, default if isinstance(default, Type) else _ANY)
         match default:
             case Type():

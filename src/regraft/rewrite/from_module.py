@@ -223,7 +223,7 @@ def _check_sides(name: str, pattern: _Side, replacement: _Side, may_ask_more: bo
     if len(pattern.outputs) != len(replacement.outputs):
         raise RuleFormError(
             f"{where}: pattern returns {len(pattern.outputs)} values, replacement {len(replacement.outputs)}; "
-            "each value that the pattern returns needs the one that takes its place"
+            "each value that the pattern returns needs one value to replace it"
         )
     given: dict[SymVar, Dim] = {}
     pairs = list(zip(pattern.params, replacement.params, strict=True))
@@ -233,7 +233,7 @@ def _check_sides(name: str, pattern: _Side, replacement: _Side, may_ask_more: bo
     for index, (ours, theirs) in enumerate(pairs):
         if bind_type(theirs.ty, ours.ty, given) is not True and not may_ask_more:
             raise RuleFormError(
-                f"{where}: parameter {index} is {ours.name_hint}: {ours.ty!r} in pattern, which says too little for "
+                f"{where}: parameter {index} is {ours.name_hint}: {ours.ty!r} in pattern, not specific enough for "
                 f"{theirs.name_hint}: {theirs.ty!r} in replacement; give both the same type"
             )
     check_sizes(where, replacement.bound, given)
@@ -281,7 +281,7 @@ class _PatternWriter:
         for param in self.side.params:
             if param not in needed:
                 raise RuleFormError(
-                    f"{self.where} does not use its parameter {param.name_hint}, so no match can say what it is"
+                    f"{self.where} does not use its parameter {param.name_hint}, so no match can bind it"
                 )
         for var, value in bound.items():
             if var not in needed and isinstance(value, Call):
@@ -442,7 +442,9 @@ class _Form:
             bind_type(wanted[param], value.ty, found)
         for param, value in values.items():  # again, since a size such as n * m may have occurred before n and m
             if bind_type(wanted[param], value.ty, found) is not True:
-                return decline(f"the replacement takes {wanted[param]!r} for {param.name_hint}, and this is not one")
+                return decline(
+                    f"the replacement takes {wanted[param]!r} for {param.name_hint}, but the value has another type"
+                )
         return found
 
     def _dtypes(self, matchings: Mapping[Any, Any]) -> dict[str, str] | Decline:

@@ -43,7 +43,7 @@ CYCLE: Final = "the replacement would depend on itself"
 """The beginning of the reason for a match that is left alone because of a cycle."""
 
 
-UNCHANGED: Final = "the replacement is what is there already"
+UNCHANGED: Final = "the replacement is identical to the current value"
 """The reason for a match that is left alone because nothing would change."""
 
 ITSELF: Final = "the rewriter returned the expression itself"
@@ -175,7 +175,7 @@ class Gate:
 
     def _target(self, rule: Rule, var: Any) -> Var:
         if not isinstance(var, Var):
-            raise RewriteError(f"rule {rule.name!r} replaces {var!r}; replacements go by bound variables")
+            raise RewriteError(f"rule {rule.name!r} replaces {var!r}; the keys of the replacements are bound variables")
         if var not in self.session.definitions or var not in self.session.position:
             raise RewriteError(
                 f"rule {rule.name!r} replaces {var.name_hint}, which this block does not bind to an expression"
@@ -293,8 +293,8 @@ class Gate:
             if isinstance(leaf, Var) and not (leaf in session.position or leaf in added or leaf in self.scope):
                 if isinstance(leaf, Alternatives):
                     raise RewriteScopeError(
-                        f"rule {rule.name!r} has any_of in its after: {leaf.values!r}; any_of says what before looks "
-                        "for, so give the one value that is to stand there"
+                        f"rule {rule.name!r} has any_of in its after: {leaf.values!r}; any_of is for matching only, "
+                        "so give a single value"
                     )
                 why = (
                     "is local to another dataflow block" if isinstance(leaf, DataflowVar) else "is not bound before it"
@@ -302,7 +302,7 @@ class Gate:
                 raise RewriteScopeError(f"rule {rule.name!r} uses {leaf.name_hint}, which {why}: {value!r}")
         if session.is_dataflow and type(value) is If:
             raise RewriteError(
-                f"rule {rule.name!r} puts a branch into a dataflow block, which holds none: decline there, or write "
+                f"rule {rule.name!r} puts a branch into a dataflow block, which can hold none: decline there, or write "
                 f"R.where: {value!r}"
             )
         if session.is_dataflow and type(value) is Call and not value.is_pure:

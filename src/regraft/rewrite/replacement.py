@@ -33,7 +33,9 @@ def _taken_by(name: str, after: Callable[..., Any], known: Collection[str]) -> C
     parameters = inspect.signature(after).parameters.values()
     for one in parameters:
         if one.kind in (one.VAR_POSITIONAL, one.POSITIONAL_ONLY):
-            raise RewriteError(f"rule {name!r}: after gets its values by name, which {one} of after does not take")
+            raise RewriteError(
+                f"rule {name!r}: after is called with keyword arguments, which its parameter {one} does not take"
+            )
     wanted = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
     unknown = [key for key in wanted if key not in known]
     if unknown:

@@ -109,8 +109,8 @@ class _AttributeDifferences:
             if len(ours) == len(theirs):
                 return tuple([self.form(call, key, a, b) for a, b in zip(ours, theirs, strict=True)])
         raise RewriteError(
-            f"rule {self.rule!r}: before makes {key}={first!r} of {call.op!r} out of an attribute variable; "
-            "pass the variable on as it is, and compute in after"
+            f"rule {self.rule!r}: before makes {key}={first!r} of {call.op!r} from an attribute variable; "
+            "pass the variable on unchanged, and compute in after"
         )
 
 
@@ -170,7 +170,7 @@ def attribute_places(
                 )
     absent = [name for name in variables if name not in places.met]
     if absent:
-        raise RewriteError(f"rule {rule!r}: no attribute of what before builds is its parameter {absent[0]}")
+        raise RewriteError(f"rule {rule!r}: no attribute in the result of before is its parameter {absent[0]}")
     return found
 
 

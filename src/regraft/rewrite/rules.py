@@ -129,7 +129,7 @@ class Rule(PatternMatchingRewriter):
         self.rewriter: Callable[..., Any] = rewriter
         self.takes_bindings = isinstance(pattern, DFPattern) and _takes_a_third(rewriter)
         if approximate is not None and not (isinstance(approximate, int | float) and 0 < approximate < float("inf")):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise RewriteError(f"approximate={approximate!r}; expected how far values may change, such as 1e-3")
+            raise RewriteError(f"approximate={approximate!r}; expected a bound for the change of values, such as 1e-3")
         self.approximate = approximate
         self.assumes_finite = False
         """True if NaN and infinities may become other values; see `assuming_finite`."""

@@ -228,7 +228,7 @@ def _decoder(source: SourceText, node: ast.expr, weights: LoadBytes | None) -> C
     def decode() -> TensorData:
         if isinstance(content, int):
             if weights is None:
-                raise source.error(node, "this constant stands in a file of weights; read the program with load_script")
+                raise source.error(node, "this constant is in a file of weights; read the program with load_script")
             return weights(dtype, dims, content, named)
         try:
             return data_from_bytes(base64.b64decode(content, validate=True), dtype, dims, named)
@@ -249,7 +249,7 @@ def _named(source: SourceText, told: Sequence[ast.expr]) -> Named:
         ):
             return Named(None, tuple([str(each.value) for each in elements if isinstance(each, ast.Constant)]))
         case _:
-            raise source.error(told[0], "behind the data of a constant stands its name, or a list of names")
+            raise source.error(told[0], "after the data of a constant comes its name, or a list of names")
 
 
 # --- TVM's metadata
@@ -309,7 +309,7 @@ def _tvm_tensor(content: bytes) -> TensorData:
     magic, _, _, _, ndim, code, bits, lanes = _TENSOR_HEADER.unpack_from(content)
     dtype = _DLPACK_NAMES.get((code, bits))
     if magic != _TENSOR_MAGIC or dtype is None or lanes != 1 or not 0 <= ndim <= 64:
-        raise IRError("it is no tensor of a known dtype")
+        raise IRError("it is not a tensor of a known dtype")
     end = _TENSOR_HEADER.size + 8 * ndim
     shape = struct.unpack_from(f"<{ndim}q", content, _TENSOR_HEADER.size)
     (size,) = struct.unpack_from("<q", content, end)

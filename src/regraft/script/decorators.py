@@ -64,7 +64,7 @@ def _read(definition: object, options: FunctionOptions, frame: FrameType) -> Any
     from .reader import Reader  # the reader knows the decorators, since programs contain them
 
     if not isinstance(definition, FunctionType):
-        raise RegraftError(f"@R.function stands on a Python function, not on {definition!r}")
+        raise RegraftError(f"@R.function decorates a Python function, not {definition!r}")
     owner = definition.__qualname__.rpartition(".")[0]
     if owner and not owner.endswith("<locals>"):
         return definition

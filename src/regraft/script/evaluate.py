@@ -39,7 +39,7 @@ def as_value(value: Any) -> Expr:
     try:
         return convert_to_expr(value)
     except IRError:
-        told = f"{value!r} is no value of the language; expected an expression, such as a call of R.add"
+        told = f"{value!r} is not a value of the language; expected an expression, such as a call of R.add"
         raise IRError(told) from None
 
 
@@ -176,7 +176,9 @@ class ScriptEvaluator:
         for node in nodes:
             if isinstance(node, ast.Starred):
                 if self.python is None:
-                    raise self.source.error(node, "a starred value has no place in a text; write the values out")
+                    raise self.source.error(
+                        node, "a starred value is not allowed in a program text; write the values out"
+                    )
                 items.extend(self.evaluate(node.value))
             else:
                 items.append(self.evaluate(node))
@@ -195,7 +197,9 @@ class ScriptEvaluator:
         if isinstance(owner, Namespace | OperatorPath):
             return self.guarded(node, owner.lookup, node.attr)
         if self.python is None:
-            raise self.source.error(node, f"{ast.unparse(node)}: a text reaches names through R, I, T and cls only")
+            raise self.source.error(
+                node, f"{ast.unparse(node)}: a program text can use attributes of R, I, T and cls only"
+            )
         return self.guarded(node, getattr, owner, node.attr)
 
     def _subscript(self, node: ast.Subscript) -> Any:
@@ -220,7 +224,9 @@ class ScriptEvaluator:
         """``left kind right``: a call if either is an expression, else arithmetic on sizes and numbers."""
         if isinstance(left, Expr) or isinstance(right, Expr):
             if kind not in ARITHMETIC:
-                raise self.source.error(node, f"{kind.__name__} is no operator of the language; call the R function")
+                raise self.source.error(
+                    node, f"{kind.__name__} is not an operator of the language; call the R function"
+                )
             return self.guarded(node, ARITHMETIC[kind][1], left, right)
         is_size = isinstance(left, SymExpr) or isinstance(right, SymExpr)
         if self.python is None or is_size or kind not in ARITHMETIC:
@@ -242,7 +248,7 @@ class ScriptEvaluator:
             return self._foreign(node)
         sides = sizes_among([condition[0], self.evaluate(node.body), self.evaluate(node.orelse)])
         if sides is None:
-            raise self.source.error(node, "where a condition on sizes decides, both values are sizes or ints")
+            raise self.source.error(node, "a choice by a condition on sizes needs two values that are sizes or ints")
         return select(*sides)
 
     def _unary(self, node: ast.UnaryOp) -> Any:
@@ -257,7 +263,9 @@ class ScriptEvaluator:
         if isinstance(node.op, ast.UAdd) and (is_number or isinstance(operand, SymExpr)):
             return operand
         if isinstance(operand, Expr):
-            raise self.source.error(node, "this operator is not of the language; call R.logical_not or R.bitwise_not")
+            raise self.source.error(
+                node, "this operator is not part of the language; call R.logical_not or R.bitwise_not"
+            )
         return self._foreign(node)
 
     def _compare(self, node: ast.Compare) -> Any:
@@ -288,7 +296,7 @@ class ScriptEvaluator:
             elif self.python is not None:
                 keywords.update(self.evaluate(keyword.value))
             else:
-                raise self.source.error(keyword.value, "** has no place in a text; write the attributes out")
+                raise self.source.error(keyword.value, "** is not allowed in a program text; write the attributes out")
         if isinstance(callee, Macro) and self._expand is not None:
             return self._expand(node, callee, args, keywords)
         if isinstance(callee, TypeConstructor):
@@ -343,7 +351,7 @@ class ScriptEvaluator:
     def _foreign(self, node: ast.expr) -> Any:
         if self.python is None:
             what = _NAMES_OF_FORMS.get(type(node), type(node).__name__)
-            raise self.source.error(node, f"{what} has no place in a text: a text is data, and Python does not run it")
+            raise self.source.error(node, f"{what} is not allowed in a program text, which Python does not run")
         scope: dict[str, Any] = {"__builtins__": builtins}
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name):

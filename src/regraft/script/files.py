@@ -148,9 +148,7 @@ def load_script(path: str | os.PathLike[str]) -> IRModule | Function:
 def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
     name, digest = header["weights"], header.get("digest", "")
     if Path(name).name != name:
-        raise RegraftError(
-            f"{target} names the file of weights {name!r}; it stands beside the text, in no other folder"
-        )
+        raise RegraftError(f"{target} names the file of weights {name!r}; that file must be in the folder of the text")
     path = target.with_name(name)
     if path.suffix == SUFFIX:
         return open_safetensors(path)
@@ -170,7 +168,7 @@ def _open_weights(target: Path, header: Mapping[str, str]) -> LoadBytes:
         count = -(-math.prod(shape) * numpy_dtype(dtype).itemsize * bits // 8)
         if not 0 <= offset <= offset + count <= size:
             raise RegraftError(
-                f"{path} is too short: a constant would stand at {offset} to {offset + count} of {size} bytes"
+                f"{path} is too short: a constant needs bytes {offset} to {offset + count}, but the file has {size}"
             )
         return TensorData.lazy(
             shape,

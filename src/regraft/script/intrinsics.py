@@ -145,12 +145,12 @@ def dataflow() -> Any:
 
 def output(*variables: Any) -> None:
     """``R.output(a, b)`` as the last statement of a dataflow block names what is visible after it."""
-    _statement("output", "R.output(...)", "is a statement, the last one in a dataflow block", *variables)
+    _statement("output", "R.output(...)", "is a statement: the last one of a dataflow block", *variables)
 
 
 def match_cast(value: Expr, ty: Any) -> Any:
     """``y = R.match_cast(x, ty)`` checks at run time that ``x`` has the type ``ty``; defines the sizes in ``ty``."""
-    where = "is bound to a name as it stands: y = R.match_cast(x, R.Tensor((n, 4)))"
+    where = "is bound to a name directly: y = R.match_cast(x, R.Tensor((n, 4)))"
     return _statement("match_cast", "R.match_cast(...)", where, value, ty)
 
 

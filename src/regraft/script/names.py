@@ -59,7 +59,7 @@ class Namespace:
         if found is None:
             near = meant(member, self.members, 3, f"{self.name}.{{}}".format)
             if not near and self.name.partition(".")[0] == "R":
-                near = "an operator of one's own is declared before programs call it, by rx.operator"
+                near = "declare your own operators with rx.operator before a program calls them"
             raise IRError(f"{self.name}.{member} does not exist{near and f'; {near}'}")
         return found
 

@@ -211,8 +211,8 @@ class Reader:
             if isinstance(value, Call) and not value.is_pure and binding.var not in own:
                 raise self.source.error(
                     node,
-                    f"{node.name!r} is pure, and {binding.var.name_hint} is a call with effects; write "
-                    "@R.function(pure=False), or call what has none with R.call_pure_packed",
+                    f"{node.name!r} is pure, but {binding.var.name_hint} is a call with effects; write "
+                    "@R.function(pure=False), or use R.call_pure_packed if the callee has no effects",
                 )
 
     def _check_sizes(self, node: ast.FunctionDef, function: Function) -> None:
@@ -229,7 +229,7 @@ class Reader:
                     raise self.source.error(
                         node,
                         f"{node.name!r} mentions the size {size}, which no parameter and no R.match_cast defines: "
-                        "a size is defined where it stands alone as a dimension",
+                        "a parameter or match_cast defines a size that is alone as a dimension",
                     )
 
 
@@ -300,7 +300,7 @@ class _ModuleReader:
                 if options is None:
                     raise self.source.error(
                         statement,
-                        f"function {name!r} is not decorated with @R.function; other functions have no place here",
+                        f"function {name!r} is not decorated with @R.function; other functions are not allowed here",
                     )
                 if name in self.signatures:
                     raise self.source.error(statement, f"the module has two functions named {name!r}")
@@ -317,7 +317,7 @@ class _ModuleReader:
                     ]
                     return
                 if callee is not intrinsics.module_attrs or len(call.args) != 1 or call.keywords:
-                    raise self.source.error(call, "in a module stand functions and I.module_attrs({...}) only")
+                    raise self.source.error(call, "a module contains only functions and I.module_attrs({...})")
                 given = evaluator.evaluate(call.args[0])
                 if not isinstance(given, dict):
                     raise self.source.error(call, "I.module_attrs takes a dictionary")
@@ -325,19 +325,21 @@ class _ModuleReader:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
                 function = evaluator.evaluate(call)
                 if not isinstance(function, ExternFunc):
-                    raise self.source.error(statement, 'a module names outside functions: ext = R.ExternFunc("ext")')
+                    raise self.source.error(
+                        statement, 'a module declares external functions: ext = R.ExternFunc("ext")'
+                    )
                 self.outside[name] = function
                 self.variables[name] = GlobalVar(name, function.ty)
             case ast.Pass() | ast.Expr(value=ast.Constant(value=str())):
                 pass
             case _:
-                raise self.source.error(statement, "in a module stand functions and I.module_attrs({...}) only")
+                raise self.source.error(statement, "a module contains only functions and I.module_attrs({...})")
 
     def _python_function(self, node: ast.FunctionDef) -> None:
         """A Python function, of which the module only has the name."""
         if not self.node.bases:
             raise self.source.error(
-                node, f"@I.pyfunc stands in a class that derives from BasePyModule; {self.node.name!r} does not"
+                node, f"@I.pyfunc needs a class that derives from BasePyModule; {self.node.name!r} does not"
             )
         self.outside[node.name] = ExternFunc(node.name)
         self.variables[node.name] = GlobalVar(node.name)
@@ -351,7 +353,7 @@ class _ModuleReader:
             callee, caller, *_ = cast("list[str]", error.args[1])
             raise self.source.error(
                 callees[caller][callee],
-                f"{callee!r} is called before its return type is known, by way of itself; write it: -> R.Tensor(...)",
+                f"{callee!r} has a return type that depends on itself; write it: -> R.Tensor(...)",
             ) from None
 
     def _unwritten_callees(self, name: str) -> dict[str, ast.AST]:

@@ -50,7 +50,9 @@ class SafetensorsFile:
     def store(self, data: TensorData) -> int:
         """Take a tensor, to be written later; returns its number. Raises `RegraftError` for an unsupported dtype."""
         if data.dtype not in _NAMES:
-            raise RegraftError(f"{self.path}: safetensors have no {data.dtype}; write the weights in the own form")
+            raise RegraftError(
+                f"{self.path}: safetensors has no dtype {data.dtype}; write the weights in regraft's own form"
+            )
         place = len(self._tensors)
         name = _name_of(place, data.name)
         if name in self._names:
@@ -124,9 +126,9 @@ def _header_of(path: Path) -> tuple[dict[str, Any], int]:
     except OSError as error:
         raise RegraftError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise RegraftError(f"{path} is no file of safetensors, or it is damaged: {error}") from error
+        raise RegraftError(f"{path} is not a safetensors file, or it is damaged: {error}") from error
     if not isinstance(entries, dict):
-        raise RegraftError(f"{path} is no file of safetensors, or it is damaged")
+        raise RegraftError(f"{path} is not a safetensors file, or it is damaged")
     return cast("dict[str, Any]", entries), 8 + length
 
 
@@ -140,5 +142,7 @@ def _checked(path: Path, name: str, entry: Any, dtype: str, shape: tuple[int, ..
     if found != _NAMES.get(dtype) or tuple(sizes) != shape:
         raise RegraftError(f"{path}: {name!r} is {found} {sizes}; the program takes {dtype} {list(shape)}")
     if not 0 <= begin <= end <= size or end - begin != math.prod(shape) * numpy_dtype(dtype).itemsize:
-        raise RegraftError(f"{path}: {name!r} would stand at {begin} to {end} of {size} bytes; the file is damaged")
+        raise RegraftError(
+            f"{path}: {name!r} needs bytes {begin} to {end}, but the file has {size}; the file is damaged"
+        )
     return begin, end

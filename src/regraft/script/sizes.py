@@ -103,7 +103,7 @@ def size_arithmetic(kind: type[ast.operator], left: Any, right: Any) -> Any:
     is_number = not isinstance(left, SymExpr) and not isinstance(right, SymExpr)
     if kind not in _ON_SIZES and not (kind is ast.Div and is_number):
         sign = ARITHMETIC[kind][0] if kind in ARITHMETIC else kind.__name__
-        raise IRError(f"{sign} is no arithmetic on sizes; there are + - * // %")
+        raise IRError(f"{sign} is not defined on sizes; use + - * // %")
     if isinstance(left, SymExpr) and isinstance(right, SymExpr) and kind is ast.Mult:
         _check_terms(len(left.coefficients) * len(right.coefficients))
     try:

@@ -104,7 +104,7 @@ def read_text(text: str | bytes, name: str) -> tuple[SourceText, ast.Module, dic
 
 def _check_characters(source: SourceText, text: str) -> None:
     place = text.find("\0")
-    reason = "the text has a NUL character; it is no program text"
+    reason = "the text has a NUL character; it is not a program text"
     if place < 0:
         try:
             text.encode("utf-8")
@@ -144,13 +144,13 @@ def parse_expression(text: str) -> ast.expr:
     """The syntax tree of one short expression inside a string; raises `RegraftError`."""
     source = SourceText("<string>", [text])
     if len(text) > 1000 or "\n" in text:
-        raise RegraftError(f"a size or annotation in a string is one short expression, not {text[:60]!r}…")
+        raise RegraftError(f"a size or annotation in a string must be one short expression, not {text[:60]!r}…")
     try:
         _check_characters(source, text)
         _check_nesting(source, text)
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, ParseError, RecursionError, MemoryError):
-        raise RegraftError(f"{text!r} is no size or annotation") from None
+        raise RegraftError(f"{text!r} is not a size or annotation") from None
 
 
 @lru_cache(maxsize=64)

@@ -101,14 +101,14 @@ class FunctionReader:
             case ast.FunctionDef():
                 self._local(node)
             case ast.Return():
-                raise self.source.error(node, "return is the last statement of a function, and stands in no branch")
+                raise self.source.error(node, "return must be the last statement of a function, outside of branches")
             case ast.Assign():
                 raise self.source.error(node, "bind one name at a time: a = b = ... is not a statement of the language")
             case ast.AnnAssign():
-                raise self.source.error(node, "an annotation stands on one name that is bound to a value")
+                raise self.source.error(node, "an annotation needs a single name that is bound to a value")
             case _:
                 what = type(node).__name__.lower()
-                raise self.source.error(node, f"{what!r} is no statement of a program")
+                raise self.source.error(node, f"{what!r} is not a statement of a program")
 
     def _local(self, node: ast.FunctionDef) -> None:
         """Read a function that is defined here; it sees its own name if its return type is written."""
@@ -136,7 +136,7 @@ class FunctionReader:
         if isinstance(value, Expr):
             value = self._fields(node, value)
         if not isinstance(value, tuple | list):
-            raise self.source.error(node, f"{value!r} cannot be unpacked; it is no tuple")
+            raise self.source.error(node, f"{value!r} cannot be unpacked; it is not a tuple")
         items = cast("Sequence[Any]", value)
         if len(items) != len(targets):
             raise self.source.error(node, f"a tuple of {len(items)} fields is unpacked into {len(targets)} names")
@@ -150,7 +150,7 @@ class FunctionReader:
 
     def _fields(self, node: ast.stmt, value: Expr) -> Sequence[Expr]:
         if not isinstance(value.ty, TupleType):
-            raise self.source.error(node, f"a value of type {value.ty!r} cannot be unpacked; it is no tuple")
+            raise self.source.error(node, f"a value of type {value.ty!r} cannot be unpacked; it is not a tuple")
         owner = self._leaf(node, value)
         return [TupleGetItem(owner, i) for i in range(len(value.ty.fields))]
 
@@ -311,7 +311,7 @@ class FunctionReader:
         if not is_dataflow or len(node.items) > 1 or node.items[0].optional_vars is not None:
             raise self.source.error(node, "the only block of a program is `with R.dataflow():`")
         if self.in_dataflow:
-            raise self.source.error(node, "a dataflow block cannot stand inside another")
+            raise self.source.error(node, "a dataflow block cannot be nested in another")
         statements, outputs = self._split_output(node)
         last = self._last_bindings(statements, outputs)
         self._body.close_block()
@@ -319,7 +319,9 @@ class FunctionReader:
         self.in_dataflow = True
         for i, statement in enumerate(statements):
             if isinstance(statement, ast.If):
-                raise self.source.error(statement, "an `if` cannot stand in a dataflow block; end the block before it")
+                raise self.source.error(
+                    statement, "an `if` is not allowed in a dataflow block; end the block before it"
+                )
             self._outputs = last.get(i, _NO_NAMES)
             self._statement(statement)
         kept = {name: self.environment.get(name, None) for name in outputs}
@@ -327,7 +329,9 @@ class FunctionReader:
         self._outputs = _NO_NAMES
         self._body.blocks.append(DataflowBlock(self._body.bindings))
         self._body.bindings = []
-        self.environment.close(f"it is bound in the dataflow block at line {node.lineno}, and not in its R.output(...)")
+        self.environment.close(
+            f"it is bound in the dataflow block at line {node.lineno}, but missing in its R.output(...)"
+        )
         for name, value in kept.items():
             self.environment.bind(name, value)
 
@@ -370,7 +374,7 @@ class FunctionReader:
 
     def _if(self, node: ast.If) -> None:
         if self.in_dataflow:
-            raise self.source.error(node, "an `if` cannot stand in a dataflow block; end the block before it")
+            raise self.source.error(node, "an `if` is not allowed in a dataflow block; end the block before it")
         merged = self._merge(node)
         self._emit(node, merged.name, merged.value, merged.annotation)
 
@@ -431,7 +435,7 @@ class FunctionReader:
                     )
                 return _Merge(outputs[0], self.environment.get(outputs[0], None), None)
             case _:
-                raise self.source.error(node, "a branch ends by binding a name, the same one in both branches")
+                raise self.source.error(node, "a branch must end by binding a name, the same name in both branches")
         if isinstance(value, ast.Call) and self.evaluator.evaluate(value.func) is intrinsics.match_cast:
             self._match_cast(node, f"{name}_{which}", value, annotation)
             return _Merge(name, self.environment.get(f"{name}_{which}", None), None)

@@ -142,7 +142,7 @@ class _TextReader:
                 pass
             case _:
                 raise self.source.error(
-                    node, "beside its program a text holds imports of R, I and T, sizes and metadata only"
+                    node, "a text may hold only one program, imports of R, I and T, sizes and metadata"
                 )
 
     def _import(self, node: ast.ImportFrom, package: str) -> None:
@@ -150,6 +150,8 @@ class _TextReader:
             return
         for alias in node.names:
             if package not in _PACKAGES or (alias.name not in _IMPORTED and alias.name != "Axis"):
-                raise self.source.error(node, f"a text imports nothing; {package}.{alias.name} is not of the language")
+                raise self.source.error(
+                    node, f"a text cannot import {package}.{alias.name}: it is not part of the language"
+                )
             if alias.name in _IMPORTED:
                 self.names[alias.asname or alias.name] = _namespaces()[_IMPORTED[alias.name]]

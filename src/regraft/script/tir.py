@@ -53,7 +53,7 @@ class ScalarConstructor(TypeConstructor):
         """A size variable (without ``value``), a size (for 64-bit ints), or a scalar that knows its dtype."""
         if value is None:
             if not self.dtype.startswith(("int", "uint")):
-                raise IRError(f"{self!r}() declares no size: sizes are integers, such as T.int64()")
+                raise IRError(f"{self!r}() cannot declare a size: sizes are integers, such as T.int64()")
             return SymVar("", self.dtype)
         if isinstance(value, PrimValue):
             value = value.value
@@ -126,16 +126,16 @@ FloorDiv = _node("FloorDiv", dim_floordiv, "A quotient of sizes, rounded down.")
 FloorMod = _node("FloorMod", dim_floormod, "The remainder of `FloorDiv`.")
 Min = _node("Min", dim_min, "The smallest of sizes.")
 Max = _node("Max", dim_max, "The greatest of sizes.")
-And = _node("And", both, "Whether all conditions hold.")
-Or = _node("Or", either, "Whether at least one condition holds.")
-Not = _node("Not", negation, "Whether a condition on sizes does not hold.")
-Select = _node("Select", select, "The second size where the condition, the first one, holds, else the third.")
-EQ = _node("EQ", partial(compare, "=="), "Whether two sizes are equal.")
-NE = _node("NE", partial(compare, "!="), "Whether two sizes differ.")
-LT = _node("LT", partial(compare, "<"), "Whether the first size is less.")
-LE = _node("LE", partial(compare, "<="), "Whether the first size is less or equal.")
-GT = _node("GT", partial(compare, ">"), "Whether the first size is greater.")
-GE = _node("GE", partial(compare, ">="), "Whether the first size is greater or equal.")
+And = _node("And", both, "True if all conditions hold.")
+Or = _node("Or", either, "True if at least one condition holds.")
+Not = _node("Not", negation, "True if a condition on sizes does not hold.")
+Select = _node("Select", select, "The second operand if the condition, the first operand, holds; otherwise the third.")
+EQ = _node("EQ", partial(compare, "=="), "True if two sizes are equal.")
+NE = _node("NE", partial(compare, "!="), "True if two sizes differ.")
+LT = _node("LT", partial(compare, "<"), "True if the first size is less than the second.")
+LE = _node("LE", partial(compare, "<="), "True if the first size is less than or equal to the second.")
+GT = _node("GT", partial(compare, ">"), "True if the first size is greater than the second.")
+GE = _node("GE", partial(compare, ">="), "True if the first size is greater than or equal to the second.")
 ceildiv = _node("CeilDiv", dim_ceildiv, "A quotient of sizes, rounded up.")
 floordiv, floormod, if_then_else, min, max = FloorDiv, FloorMod, Select, Min, Max
 

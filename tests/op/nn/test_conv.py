@@ -242,8 +242,8 @@ def weight(*shape: int, dtype: str = "float32") -> Var:
             r"argument weight is .* 4 dimensions, for kernel_layout='OIHW'",
         ),
         (lambda: nn.conv2d(X, W), r"argument weight .* 6 input channels .*data's 6 / groups=1"),
-        (lambda: nn.conv2d(X, weight(5, 3, 3, 2), groups=2), r"output channels that groups=2 divides, not 5"),
-        (lambda: nn.conv2d(X, W, groups=4), r"argument data .* groups=4 divides, not 6"),
+        (lambda: nn.conv2d(X, weight(5, 3, 3, 2), groups=2), r"output channels that is a multiple of groups=2, not 5"),
+        (lambda: nn.conv2d(X, W, groups=4), r"argument data .* a multiple of groups=4, not 6"),
         (lambda: nn.conv2d(X, weight(4, 6, 3, 8)), r"window of 8 elements fits on, not 7 \+ 0 padding"),
         (lambda: nn.conv2d(X, W, padding=(1, 2, 3)), r"padding=\(1, 2, 3\); expected 1, 2 or 4 ints"),
         (lambda: nn.conv2d(X, W, strides=(1, 2, 3)), r"strides=\(1, 2, 3\); expected 1 or 2 ints"),
@@ -261,7 +261,7 @@ def weight(*shape: int, dtype: str = "float32") -> Var:
             lambda: nn.conv2d_transpose(X, weight(6, 3, 3, 2), strides=2, output_padding=2),
             r"output_padding=\(2, 2\); expected ints below those of strides=\(2, 2\)",
         ),
-        (lambda: nn.conv2d_transpose(X, weight(6, 3, 1, 1), padding=4), r"padding that leaves something"),
+        (lambda: nn.conv2d_transpose(X, weight(6, 3, 1, 1), padding=4), r"less padding"),
     ],
 )
 def test_a_wrong_convolution_names_operand_and_expectation(build: Callable[[], Call], message: str) -> None:

@@ -90,7 +90,7 @@ def test_the_adjoint_is_not_differentiated_again() -> None:
     call = vision.roi_pool_backward(adjoint, data, Var("r", TensorType((2, 5), "float64")), 2, 0.5)
     assert call.ty == data.ty
     assert call.op.gradient is not None
-    with pytest.raises(GradientError, match="greatest elements of regions are differentiated once only"):
+    with pytest.raises(GradientError, match="roi_pool can be differentiated once"):
         call.op.gradient(call, Var("y", call.ty), Var("a", call.ty))
 
 

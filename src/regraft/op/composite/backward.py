@@ -39,9 +39,9 @@ def require_adjoint(call: Call, expected: Sequence[Dim] | None, ndim: int) -> No
     """Raise `OpTypeError` if the first operand cannot be the adjoint of a result of shape ``expected``."""
     adjoint = require_float(call, 0)
     if ndim != UNKNOWN_NDIM and adjoint.ndim not in (UNKNOWN_NDIM, ndim):
-        raise wrong_operand(call, 0, f"a tensor of {ndim} dimensions, as the result that it is the adjoint of")
+        raise wrong_operand(call, 0, f"a tensor of {ndim} dimensions, like the result whose adjoint it is")
     if expected is not None and adjoint.shape is not None and shapes_equal(adjoint.shape, expected) is False:
-        raise wrong_operand(call, 0, f"the shape of the result that it is the adjoint of, {format_dims(expected)}")
+        raise wrong_operand(call, 0, f"the shape of the result whose adjoint it is, {format_dims(expected)}")
 
 
 # --- nll_loss
@@ -191,22 +191,22 @@ def _backward_function(name: str, reference: Reference, doc: str):
 max_pool2d_backward = _backward_function(
     "relax.grad.max_pool2d_backward",
     _pool_backward(_shares_of_greatest),
-    """The adjoint of ``data`` of `nn.max_pool2d`, from ``output_grad``, the adjoint of its result.
+    """The adjoint of the operand ``data`` of `nn.max_pool2d`, from ``output_grad``, the adjoint of its result.
 
-    Each window gives its share to its greatest element, the first one in row-major order where several are
-    equal, as in PyTorch. Operands: ``output_grad``, of the result's type; ``data``, floating. Attributes as
-    for `nn.max_pool2d`.
+    The adjoint of a window goes to its greatest element; of several equal elements, to the first in row-major
+    order, as in PyTorch. Operands: ``output_grad``, of the type of that result; ``data``, floating.
+    Attributes: those of `nn.max_pool2d`.
     Result: ``data``'s type. Raises `OpTypeError` for dtypes or shapes that do not agree.
     """,
 )
 avg_pool2d_backward = _backward_function(
     "relax.grad.avg_pool2d_backward",
     _pool_backward(_equal_shares),
-    """The adjoint of ``data`` of `nn.avg_pool2d`, from ``output_grad``, the adjoint of its result.
+    """The adjoint of the operand ``data`` of `nn.avg_pool2d`, from ``output_grad``, the adjoint of its result.
 
-    Operands: ``output_grad``, of the result's type; ``data``, floating, of which only the shape matters.
-    Attributes as for `nn.avg_pool2d`. Result: ``data``'s type. Raises `OpTypeError` for dtypes or shapes that
-    do not agree.
+    Operands: ``output_grad``, of the type of that result; ``data``, floating: only its shape matters.
+    Attributes: those of `nn.avg_pool2d`. Result: ``data``'s type. Raises `OpTypeError` for dtypes or shapes
+    that do not agree.
     """,
 )
 

@@ -106,10 +106,10 @@ def _triangle(name: str, side: str, kept: str):
         reference=reference,
         traits=(Trait.MOVES,),
         gradient=lambda call, output, adjoint: [call.with_args([adjoint, call.args[1]]), None],
-        doc=f"""``x`` with 0 {side} the diagonal ``k`` of its last two axes; follows ``numpy.{name}``.
+        doc=f"""``x`` with zeros {side} the diagonal ``k`` of its last two axes; follows ``numpy.{name}``.
 
     Operands: ``x``, any tensor of rank 2 or more; ``k``, an integer. Result: the type of ``x``.
-    Raises `OpTypeError` for a lower rank, or a ``k`` that is no integer.
+    Raises `OpTypeError` for a lower rank, or a ``k`` that is not an integer.
     """,
     )
     def function(x: Expr, k: Number = 0) -> Call: ...

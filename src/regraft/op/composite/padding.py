@@ -33,7 +33,7 @@ def _pad_type(call: Call) -> Type:
     for axis, size in enumerate(ty.shape):
         before, after = widths[2 * axis : 2 * axis + 2]
         if dim_at_least(size + min(before, 0) + min(after, 0), 0) is False:
-            raise wrong_attribute(call, "pad_width", f"no more cut off than axis {axis} has elements, {size}")
+            raise wrong_attribute(call, "pad_width", f"to cut off at most the {size} elements of axis {axis}")
         if call.attrs.pad_mode != "constant" and size == 0 and (before > 0 or after > 0):
             raise wrong_attribute(call, "pad_mode", f'"constant", since axis {axis} has no elements to pad with')
         dims.append(size + before + after)

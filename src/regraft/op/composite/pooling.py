@@ -186,12 +186,13 @@ def _max_pool_of(rank: int):
 
     Operands: ``data`` {axes} in ``layout`` (any order of the letters), numbers.
     Attributes: ``pool_size``, ``strides`` and ``dilation``, 1 int or one per spatial axis; ``padding``, 1
-    int, one per spatial axis, or all befores and then all afters (top, left, bottom, right), never greater
-    than an element; with ``ceil_mode`` a last window may hang over the end, if it starts on an element or on
-    padding before it; ``count_include_pad`` has no effect; ``out_layout``, by default ``layout``.
+    int, one per spatial axis, or first the widths before all axes, then those after them (top, left, bottom,
+    right), which never counts as the greatest element; with ``ceil_mode``, the last window may extend beyond
+    the end if it starts on an element or on the padding before the elements; ``count_include_pad`` has no
+    effect; ``out_layout``, by default ``layout``.
     Result: (batch, channels, ``(size + padding - (pool_size - 1) * dilation - 1) // stride + 1`` ...),
-    ``data``'s dtype; a window of padding only gives -inf, or the least integer. Raises `OpTypeError` for a
-    rank that is not the layout's, or a window that does not fit.
+    ``data``'s dtype. A window of padding only gives -inf, or the least integer. Raises `OpTypeError` for a
+    rank that differs from the layout's, or a window that does not fit.
     """,
         infer=_pool_type,
         reference=_meaning(widened, _greatest),
@@ -206,11 +207,11 @@ def _avg_pool_of(rank: int):
         rank != 2,
         """The mean of each window of ``data``; follows ``torch.nn.functional.avg_pool{rank}d``.
 
-    Operands: ``data`` {axes} in ``layout``, numbers; means of integers are rounded
+    Operands: ``data`` {axes} in ``layout``, numbers. Means of integers are rounded
     towards zero.
-    Attributes: see `max_pool{rank}d`; with ``count_include_pad`` the zeros of ``padding`` count as elements. What
-    a window covers beyond the padding, as with ``ceil_mode``, never counts.
-    Result and errors: see `max_pool{rank}d`; a window without any element gives 0.
+    Attributes: see `max_pool{rank}d`. With ``count_include_pad``, the zeros of ``padding`` count as elements.
+    Positions beyond the padding, which ``ceil_mode`` may add to a window, never count.
+    Result and errors: see `max_pool{rank}d`. A window without elements gives 0.
     """,
         infer=_pool_type,
         reference=_meaning(summable, _mean),
@@ -290,15 +291,15 @@ def _pool_of(rank: int):
         rank=rank,
         infer=_adaptive_type,
         reference=_adaptive_avg_pool,
-        doc=f"""The means of ``output_size`` evenly spread windows; as ``torch.nn.functional.adaptive_avg_pool{rank}d``.
+        doc=f"""The means of ``output_size`` even windows; follows ``torch.nn.functional.adaptive_avg_pool{rank}d``.
 
-    Window i of n covers the elements from ``floor(i * size / n)`` up to, not including, ``ceil((i + 1) * size
+    Window i of n covers the elements from ``floor(i * size / n)`` up to, but not including, ``ceil((i + 1) * size
     / n)``.
     Operands: ``data`` (batch, channels, {SPATIAL_NAMES[rank - 1]}) in ``layout``, numbers; means of integers are
     rounded towards zero.
     Attributes: ``output_size``, 1 int or one per spatial axis, None to keep the sizes; ``out_layout``, by
-    default ``layout``. Result: ``data``'s dtype, with those spatial sizes. Raises `OpTypeError` for a rank
-    that is not the layout's.
+    default ``layout``. Result: ``data``'s dtype, with the spatial sizes ``output_size``. Raises `OpTypeError`
+    for a rank that differs from the layout's.
     """,
     )
     def function(

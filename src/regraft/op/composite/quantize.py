@@ -32,7 +32,7 @@ def _check_parameters(call: Call) -> TensorType:
         if size is None or not ty.shape:
             continue
         if dims_equal(ty.shape[0], size) is False and dims_equal(ty.shape[0], 1) is False:
-            raise wrong_operand(call, index, f"1 element, or one for each of the {size} on axis {call.attrs.axis}")
+            raise wrong_operand(call, index, f"1 element, or {size}: one for each element of axis {call.attrs.axis}")
     return data
 
 
@@ -99,7 +99,9 @@ def _check_blocks(call: Call) -> TensorType:
     for place, (whole, parts) in enumerate(zip(data.shape, scale.shape, strict=True)):
         fits = _is_multiple(whole, parts) if place == axis else dims_equal(whole, parts) is not False
         if not fits:
-            expected = f"data's sizes {data.shape} for blocks, and on axis {axis} a number that divides it"
+            expected = (
+                f"the sizes of data {data.shape}, except on axis {axis}: a number of blocks that divides its size"
+            )
             raise wrong_operand(call, 1, expected)
     if zero_point.shape and any(dims_equal(*pair) is False for pair in zip(zero_point.shape, scale.shape, strict=True)):
         raise wrong_operand(call, 2, f"a scalar, or a tensor of the shape of scale, {scale.shape}")

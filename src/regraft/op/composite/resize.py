@@ -226,20 +226,20 @@ def _resize_of(rank: int, rounding: str):
         infer=_resize_type,
         reference=with_attrs(_resize),
         precision=Precision.FOLLOWS,
-        doc=f"""``data`` (batch, channels, {sizes}) with other spatial sizes; follows ``Resize`` of ONNX.
+        doc=f"""``data`` (batch, channels, {sizes}) resized to other spatial sizes; follows ONNX ``Resize``.
 
     Operands: ``data``, in ``layout`` (any order of the letters); ``size``, the {rank} new sizes, or one for
     all.
-    Attributes: ``method``: "nearest_neighbor", "linear" or "cubic" (with Keys' ``cubic_alpha``; with
-    ``cubic_exclude`` elements beyond the edge get no weight, else the edge is repeated).
-    ``coordinate_transformation_mode``: how a place in the result becomes one in ``data``: "half_pixel",
+    Attributes: ``method``: "nearest_neighbor", "linear" or "cubic". The cubic kernel is Keys', with coefficient
+    ``cubic_alpha``; with ``cubic_exclude``, elements beyond the edge get no weight, otherwise the edge is repeated.
+    ``coordinate_transformation_mode``, the map from positions in the result to positions in ``data``: "half_pixel",
     "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn", or "tf_crop_and_resize",
-    which takes the part of the image that ``roi`` gives (starts, then ends, as shares of each axis), and
-    ``extrapolation_value`` beyond the image. ``rounding_method``, for the nearest element: "round" (half to
+    which takes the region ``roi`` of the image (all starts, then all ends, as fractions of each axis) and
+    ``extrapolation_value`` outside of the image. ``rounding_method``, for the nearest element: "round" (half to
     even), "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", or "" ("round" for "align_corners",
-    else "floor"). ``out_dtype``, by default ``data``'s.
-    Result: (batch, channels, ``size``) in ``layout``. Integers are mixed in float64 and rounded towards zero.
-    Raises `OpTypeError` for a rank that is not the layout's, another number of sizes, or an unknown name.
+    otherwise "floor"). ``out_dtype``, by default ``data``'s dtype.
+    Result: (batch, channels, ``size``) in ``layout``. Integers are interpolated in float64 and rounded towards zero.
+    Raises `OpTypeError` for a rank that differs from the layout's, a wrong number of sizes, or an unknown name.
     """,
     )
     def function(

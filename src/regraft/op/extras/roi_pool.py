@@ -163,4 +163,4 @@ def _roi_pool_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | N
 
 @operator_of(roi_pool_backward).define_gradient
 def _backward_gradient(call: Call, output: Expr, adjoint: Expr) -> list[Expr | None]:
-    raise GradientError("relax.vision.roi_pool_backward: greatest elements of regions are differentiated once only")
+    raise GradientError("relax.vision.roi_pool_backward: no second derivative; roi_pool can be differentiated once")

@@ -40,19 +40,23 @@ def _dft_type(call: Call) -> Type:
         return TensorType(None, x.dtype)
     if x.ndim < 2:
         raise wrong_operand(
-            call, 0, "a tensor of 2 dimensions or more, the last of which holds real and imaginary part"
+            call, 0, "a tensor of 2 or more axes, the last of which holds the real and the imaginary part"
         )
     axis = normalize_axis(call, "axis", attrs.axis, x.ndim)
     if axis == x.ndim - 1:
-        raise wrong_attribute(call, "axis", "another axis than the last one, which holds real and imaginary part")
+        raise wrong_attribute(
+            call, "axis", "an axis other than the last one, which holds the real and the imaginary part"
+        )
     if x.shape is None:
         return TensorType(None, x.dtype, x.ndim)
     parts = x.shape[-1]
     if isinstance(parts, int) and parts not in (1, 2):
-        raise wrong_operand(call, 0, "1 or 2 elements on its last axis, the real part, or real and imaginary part")
+        raise wrong_operand(
+            call, 0, "1 or 2 elements on its last axis: the real part, or the real and the imaginary part"
+        )
     if attrs.onesided and dims_equal(parts, 2 if not attrs.inverse else 1) is True:
         kind = "complex numbers (a last axis of size 2)" if attrs.inverse else "real numbers (a last axis of size 1)"
-        raise wrong_operand(call, 0, f"{kind}, where half of a spectrum stands for all of it")
+        raise wrong_operand(call, 0, f"{kind}, because onesided keeps only half of a spectrum")
     size = x.shape[axis]
     if isinstance(size, int) and (size == 0 or _transform_length(size, attrs) == 0):
         raise wrong_operand(call, 0, "samples on the axis that is transformed")

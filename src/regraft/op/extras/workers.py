@@ -45,7 +45,7 @@ def _gathered_type(call: Call) -> Type:
 def _scattered_type(call: Call) -> Type:
     def part(size: Dim, count: int) -> Dim:
         if isinstance(size, int) and size % count:
-            raise wrong_operand(call, 0, f"a size of axis {axis} that {count} workers divide")
+            raise wrong_operand(call, 0, f"a size of axis {axis} that is a multiple of the {count} workers")
         return floordiv(size, count)
 
     axis = call.attrs.axis
@@ -57,7 +57,7 @@ def _scattered_type(call: Call) -> Type:
 def _of_one_worker(xp: Any, x: Any, num_workers: int = 1, **_how: Any) -> Any:
     del xp
     if num_workers != 1:
-        raise OpTypeError(f"relax.ccl: an engine is one worker, and this call is of {num_workers}; use R.dist instead")
+        raise OpTypeError(f"relax.ccl: an engine is one worker, and this call needs {num_workers}; use R.dist instead")
     return x
 
 

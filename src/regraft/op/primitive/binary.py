@@ -180,7 +180,7 @@ divide = binary(
     _divide,
     _ARITHMETIC,
     "``x1 / x2``, elementwise with broadcasting; integers give the quotient rounded towards zero",
-    "``divide(-7, 2)`` is -3 on integers, whose division by zero has no defined result.",
+    "On integers, ``divide(-7, 2)`` is -3, and the result of a division by zero is not defined.",
     follows="ONNX ``Div`` and C",
     gradient=_of_two(lambda adjoint, x1, x2, output: (adjoint / x2, -adjoint * output / x2)),
 )
@@ -190,7 +190,7 @@ floor_divide = binary(
     standard("floor_divide"),
     (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT),
     "The greatest integer not above ``x1 / x2``, elementwise with broadcasting",
-    "The division of integers by zero has no defined result.",
+    "The result of a division of integers by zero is not defined.",
 )
 mod = binary(
     "mod",
@@ -198,7 +198,7 @@ mod = binary(
     _mod,
     _ARITHMETIC,
     "The remainder of ``x1 / x2`` rounded towards zero; it has the sign of ``x1``",
-    "`floor_mod` is the one with the sign of ``x2``. By zero it is NaN for floats, and not defined for integers.",
+    "`floor_mod` has the sign of ``x2``. The remainder by zero is NaN for floats, and not defined for integers.",
     follows="``numpy.fmod``",
     gradient=_mod_gradient,
     primitive=False,
@@ -209,7 +209,7 @@ floor_mod = binary(
     standard("remainder"),
     _ARITHMETIC,
     "The remainder of `floor_divide`; it has the sign of ``x2``",
-    "By zero it is NaN for floats, and not defined for integers.",
+    "The remainder by zero is NaN for floats, and not defined for integers.",
     follows="``numpy.remainder``",
     gradient=_mod_gradient,
 )
@@ -222,8 +222,8 @@ power = binary(
     _power,
     _ARITHMETIC,
     "``x1`` to the power of ``x2``, elementwise with broadcasting",
-    "A negative float to a fraction is NaN; integers wrap around, and negative exponents give the true power without "
-    "its fraction (0 for base 0).",
+    "A negative float to the power of a fraction is NaN. Integers wrap around; with a negative exponent, the result is "
+    "the true power without its fraction (0 for base 0).",
     follows="``torch.pow``",
     gradient=_power_gradient,
     precision=Precision.KEEPS,
@@ -233,7 +233,7 @@ atan2 = binary(
     _FLOATING,
     rounded_once(array_function("atan2")),
     _ARITHMETIC,
-    "The angle in radians, from -π to π, of the point at height ``x1`` and to the right ``x2``",
+    "The angle in radians, from -π to π, of the point with abscissa ``x2`` and ordinate ``x1``",
     gradient=_atan2_gradient,
 )
 log_add_exp = binary(
@@ -241,7 +241,7 @@ log_add_exp = binary(
     _FLOATING,
     rounded_once(array_function("logaddexp")),
     _SYMMETRIC,
-    "``log(exp(x1) + exp(x2))`` without overflow on the way",
+    "``log(exp(x1) + exp(x2))`` without overflow in between",
     follows="``numpy.logaddexp``",
     gradient=_of_two(lambda adjoint, x1, x2, output: (adjoint * sigmoid(x1 - x2), adjoint * sigmoid(x2 - x1))),
     precision=Precision.KEEPS,
@@ -251,7 +251,7 @@ maximum = binary(
     _ORDERED,
     standard("maximum"),
     _EXTREME,
-    'The greater of two elements, NaN if one is; on bool it is "or"',
+    'The greater of two elements, NaN if one of them is NaN; on bool it is "or"',
     gradient=_extreme_gradient(less),
     finite=True,
 )
@@ -260,7 +260,7 @@ minimum = binary(
     _ORDERED,
     standard("minimum"),
     _EXTREME,
-    'The smaller of two elements, NaN if one is; on bool it is "and"',
+    'The smaller of two elements, NaN if one of them is NaN; on bool it is "and"',
     gradient=_extreme_gradient(greater),
     finite=True,
 )

@@ -35,7 +35,7 @@ __all__ = [
 _ORDER = OfKinds(verdict_rule, has_order, "real numbers or bool: complex numbers have no order")
 _ONE_WAY = (Trait.ELEMENTWISE, Trait.STOPS_GRADIENT)
 _BOTH_WAYS = (*_ONE_WAY, Trait.COMMUTATIVE)
-_OF_NAN = "false when either is NaN"
+_OF_NAN = "false if either is NaN"
 
 
 def _comparison(name: str, sign: str, infer: TypeRule, traits: Sequence[Trait], says: str):
@@ -44,14 +44,18 @@ def _comparison(name: str, sign: str, infer: TypeRule, traits: Sequence[Trait], 
     return binary(name, infer, array_function(name), traits, text, takes=takes, result="bool")
 
 
-equal = _comparison("equal", "==", verdict_rule, _BOTH_WAYS, "two elements are equal; NaN equals nothing")
-greater = _comparison("greater", ">", _ORDER, _ONE_WAY, f"the first element is above the second; {_OF_NAN}")
+equal = _comparison("equal", "==", verdict_rule, _BOTH_WAYS, "the two elements are equal; NaN equals nothing")
+greater = _comparison("greater", ">", _ORDER, _ONE_WAY, f"the first element is greater than the second; {_OF_NAN}")
 greater_equal = _comparison(
-    "greater_equal", ">=", _ORDER, _ONE_WAY, f"the first element is not below the second; {_OF_NAN}"
+    "greater_equal", ">=", _ORDER, _ONE_WAY, f"the first element is greater than or equal to the second; {_OF_NAN}"
 )
-less = _comparison("less", "<", _ORDER, _ONE_WAY, f"the first element is below the second; {_OF_NAN}")
-less_equal = _comparison("less_equal", "<=", _ORDER, _ONE_WAY, f"the first element is not above the second; {_OF_NAN}")
-not_equal = _comparison("not_equal", "!=", verdict_rule, _BOTH_WAYS, "two elements differ; NaN differs from everything")
+less = _comparison("less", "<", _ORDER, _ONE_WAY, f"the first element is less than the second; {_OF_NAN}")
+less_equal = _comparison(
+    "less_equal", "<=", _ORDER, _ONE_WAY, f"the first element is less than or equal to the second; {_OF_NAN}"
+)
+not_equal = _comparison(
+    "not_equal", "!=", verdict_rule, _BOTH_WAYS, "the two elements differ; NaN differs from everything"
+)
 
 # --- logic
 
@@ -59,8 +63,8 @@ _BITS = OfKinds(broadcast_rule, is_exact, "integers or bool")
 _INTEGERS = OfKinds(broadcast_rule, is_integer, "integers")
 _EXCLUSIVE = (*_BOTH_WAYS, Trait.ASSOCIATIVE)
 _INCLUSIVE = (*_EXCLUSIVE, Trait.IDEMPOTENT)
-_OF_TRUTHS = "A number counts as true unless it is 0, and the result is 0 or 1."
-_OF_WIDTH = "A negative ``x2``, or one not below the width of the dtype, has no defined result."
+_OF_TRUTHS = "A number counts as true unless it is 0. The result is 0 or 1."
+_OF_WIDTH = "The result is not defined for an ``x2`` that is negative, or not below the width of the dtype in bits."
 
 
 def _logic(name: str, infer: TypeRule, traits: Sequence[Trait], says: str, note: str = "", meaning: str | None = None):
@@ -75,18 +79,18 @@ logical_or = _logic(
 logical_xor = _logic(
     "logical_xor", broadcast_rule, _EXCLUSIVE, "True where exactly one of the elements is true", _OF_TRUTHS
 )
-bitwise_and = _logic("bitwise_and", _BITS, _INCLUSIVE, 'The bits that both elements have; on bool it is "and"')
+bitwise_and = _logic("bitwise_and", _BITS, _INCLUSIVE, 'The bits that are set in both elements; on bool it is "and"')
 bitwise_or = _logic(
-    "bitwise_or", _BITS, _INCLUSIVE, 'The bits that one of the elements has or both have; on bool it is "or"'
+    "bitwise_or", _BITS, _INCLUSIVE, 'The bits that are set in at least one of the elements; on bool it is "or"'
 )
 bitwise_xor = _logic(
-    "bitwise_xor", _BITS, _EXCLUSIVE, "The bits that exactly one of the elements has; on bool it is ``!=``"
+    "bitwise_xor", _BITS, _EXCLUSIVE, "The bits that are set in exactly one of the elements; on bool it is ``!=``"
 )
 left_shift = _logic(
     "left_shift",
     _INTEGERS,
     _ONE_WAY,
-    "``x1`` with its bits moved up by ``x2`` places, and lost beyond the width",
+    "``x1`` with its bits shifted left by ``x2`` places; bits beyond the width are lost",
     _OF_WIDTH,
     "bitwise_left_shift",
 )
@@ -94,7 +98,7 @@ right_shift = _logic(
     "right_shift",
     _INTEGERS,
     _ONE_WAY,
-    "``x1 / 2**x2`` rounded down: its bits moved down by ``x2`` places",
+    "``x1 / 2**x2`` rounded down: ``x1`` with its bits shifted right by ``x2`` places",
     _OF_WIDTH,
     "bitwise_right_shift",
 )

@@ -89,7 +89,7 @@ def _require_groups(call: Call, what: str, channels: Dim) -> None:
     """Raise `OpTypeError` if ``groups`` is known not to divide ``channels``, called ``what`` in the message."""
     groups: int = call.attrs.groups
     if isinstance(channels, int) and channels % groups:
-        raise wrong_operand(call, 0, f"a number of {what} that groups={groups} divides, not {channels}")
+        raise wrong_operand(call, 0, f"a number of {what} that is a multiple of groups={groups}, not {channels}")
 
 
 def convolve(
@@ -158,16 +158,16 @@ def _convolution_of(rank: int):
         doc=f"""``data`` convolved with ``weight`` along {sizes}; follows ``torch.nn.functional.conv{rank}d``.
 
     Operands: ``data`` (batch, channels, {sizes}) and ``weight`` (output channels, channels // groups,
-    {sizes}), in the order that ``data_layout`` and ``kernel_layout`` give (any order of the letters),
-    of one dtype (of any two numeric ones when ``out_dtype`` is given).
+    {sizes}), with their axes in the order of ``data_layout`` and ``kernel_layout`` (any order of the letters).
+    Both have the same dtype; with ``out_dtype``, they may have any two numeric dtypes.
     Attributes: ``strides``, ``dilation``, 1 int or one per spatial axis; ``padding`` with zeros, 1 int, one
-    per spatial axis, or all befores and then all afters (top, left, bottom, right); ``groups``, blocks of
-    channels that do not mix; ``out_layout``, by default ``data_layout``; ``out_dtype``, by default that of
-    the operands.
+    per spatial axis, or first the widths before all axes, then those after them (top, left, bottom, right);
+    ``groups``, the number of blocks of channels that are convolved separately; ``out_layout``, by default
+    ``data_layout``; ``out_dtype``, by default the operands' dtype.
     Result: (batch, output channels, ``(size + padding - (kernel - 1) * dilation - 1) // stride + 1`` ...).
-    Raises `OpTypeError` for ranks that are not those of the layouts, channels that do not agree, a number of
-    channels that ``groups`` does not divide, or a window that does not fit. Cost: that of the matrix products
-    it is.
+    Raises `OpTypeError` for ranks that differ from the layouts', channels that do not agree, a number of
+    channels that is not a multiple of ``groups``, or a window that does not fit. Cost: that of the matrix
+    products it consists of.
     """,
     )
     def function(

@@ -34,9 +34,7 @@ def _result_dims(call: Call, data: Dims, weight: Dims) -> Dims:
     for size, width, stride, step, (before, after), extra in axes:
         dim = (size - 1) * stride + (width - 1) * step + 1 - before - after + extra
         if dim_at_least(dim, 0) is False:
-            raise wrong_attribute(
-                call, "padding", f"padding that leaves something of the result, whose size would be {dim}"
-            )
+            raise wrong_attribute(call, "padding", f"less padding: the size of the result would be {dim}")
         sizes.append(dim)
     return (data[0], weight[1] * attrs.groups, *sizes)
 
@@ -69,17 +67,17 @@ def _transposed_of(rank: int):
         precision=Precision.LEADS,
         cost=transposed_operations,
         finite=True,
-        doc=f"""The adjoint of `conv{rank}d` over ``data``; follows ``torch.nn.functional.conv_transpose{rank}d``.
+        doc=f"""The adjoint of `conv{rank}d` for its ``data``; follows ``torch.nn.functional.conv_transpose{rank}d``.
 
     Operands: ``data`` (batch, channels, {sizes}) and ``weight`` (channels, output channels // groups,
-    {sizes}), in the order that ``data_layout`` and ``kernel_layout`` give, of one dtype (of any two
-    numeric ones when ``out_dtype`` is given).
-    Attributes: as for `conv{rank}d`, of which this is the adjoint, so ``padding`` takes away from the result;
-    ``output_padding``, 1 int or one per spatial axis, adds to its end (below the stride of that axis).
+    {sizes}), with their axes in the order of ``data_layout`` and ``kernel_layout``. Both have the same dtype;
+    with ``out_dtype``, they may have any two numeric dtypes.
+    Attributes: those of `conv{rank}d`. ``padding`` is cut off from the result, because this is the adjoint.
+    ``output_padding``, 1 int or one per spatial axis, is added at the end; it is less than the axis' stride.
     Result: (batch, output channels, ``(size - 1) * stride + (kernel - 1) * dilation + 1 - padding +
     output_padding`` ...).
-    Raises `OpTypeError` for ranks that are not those of the layouts, channels that do not agree or that
-    ``groups`` does not divide, or an ``output_padding`` that is too large.
+    Raises `OpTypeError` for ranks that differ from the layouts', channels that do not agree or are not a
+    multiple of ``groups``, or an ``output_padding`` that is too large.
     """,
     )
     def function(

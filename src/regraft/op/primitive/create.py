@@ -130,10 +130,10 @@ def _filled(name: str, number: int):
     def reference(xp: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return getattr(xp, name)(shape, dtype=namespace_dtype(xp, dtype))
 
-    text = f"""A tensor of ``shape`` that holds {number} everywhere; follows ``numpy.{name}``.
+    text = f"""A tensor of ``shape`` filled with {number}; follows ``numpy.{name}``.
 
-    Operands: ``shape``, sizes or an expression of a shape. Attributes: ``dtype``.
-    Raises `OpTypeError` for an operand that is no shape, or no dtype.
+    Operands: ``shape``, sizes or a shape expression. Attributes: ``dtype``.
+    Raises `OpTypeError` for an operand that is not a shape, or without a dtype.
     """
 
     def infer(call: Call) -> Type:
@@ -151,10 +151,10 @@ def _filled_like(name: str, number: int):
     def reference(xp: Any, x: Any, dtype: str | None) -> Any:
         return getattr(xp, name)(x, dtype=namespace_dtype(xp, dtype or dtype_name(x.dtype)))
 
-    text = f"""A tensor of the shape of ``x`` that holds {number} everywhere; follows ``numpy.{name}``.
+    text = f"""A tensor of the shape of ``x``, filled with {number}; follows ``numpy.{name}``.
 
-    Operands: ``x``, any tensor. Attributes: ``dtype``; None: that of ``x``. Raises `OpTypeError` for no
-    tensor.
+    Operands: ``x``, any tensor. Attributes: ``dtype``, by default that of ``x``. Raises `OpTypeError` if ``x``
+    is not a tensor.
     """
 
     @_constant(f"relax.{name}", infer=_like_type, reference=reference, doc=text)

@@ -32,7 +32,7 @@ def _take_type(call: Call) -> Type:
     if mode == "nan":
         require_kind(call, 0, is_float, 'a floating dtype, which has a NaN; use mode="clip" or "wrap" for others')
     if axis is None and x.ndim not in (UNKNOWN_NDIM, 1):
-        raise wrong_operand(call, 0, f"a tensor of rank 1 where no axis is given; say axis=0 to {x.ndim - 1}")
+        raise wrong_operand(call, 0, f"a tensor of rank 1 if no axis is given; give axis=0 to {x.ndim - 1}")
     if axis is None:
         return indices.with_dtype(x.dtype)
     if x.ndim == UNKNOWN_NDIM:
@@ -92,7 +92,7 @@ def _strided_slice_type(call: Call) -> Type:
     strides = _scalar_fields(call, 4) if len(call.args) > 4 else (1,) * len(axes)
     for index, values in enumerate((begins, ends, strides), start=2):
         if len(values) != len(axes):
-            raise wrong_operand(call, index, f"as many integers as there are axes, {len(axes)}")
+            raise wrong_operand(call, index, f"one integer for each of the axes, {len(axes)}")
     if any(axis is None or isinstance(axis, SymExpr) for axis in axes):
         raise wrong_operand(call, 1, "axes that are known integers")
     if any(stride == 0 for stride in strides):

@@ -46,18 +46,18 @@ def _matmul_type(call: Call) -> Type:
 def _matmul_shape(call: Call, left: tuple[Dim, ...], right: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
     folded = right[0] if len(right) == 1 else right[-2]
     if dims_equal(left[-1], folded) is False:
-        axis = "its only axis" if len(right) == 1 else "its last axis but one"
+        axis = "its only axis" if len(right) == 1 else "its second-to-last axis"
         raise wrong_operand(
             call,
             1,
-            f"a tensor of size {left[-1]} at {axis}, as x1 of shape {format_dims(left)} has at its last",
+            f"a tensor of size {left[-1]} on {axis}, the size of the last axis of x1 {format_dims(left)}",
         )
     batch = broadcast_dims(left[:-2], right[:-2])
     if batch is False:
         raise wrong_operand(
             call,
             1,
-            f"leading axes that broadcast with {format_dims(left[:-2])}, those of x1: {format_dims(left)}",
+            f"leading axes that broadcast with {format_dims(left[:-2])}, the leading axes of x1 {format_dims(left)}",
         )
     if batch is None:
         return None

@@ -88,7 +88,7 @@ def loop_types(call: Call) -> LoopTypes:
     given: list[Type] = [STEP, *start, *slices]
     if len(params) != len(given):
         raise OpTypeError(
-            f"{call.op!r}: the body takes {len(params)} arguments; expected {len(given)}: the number of the step, "
+            f"{call.op!r}: the body takes {len(params)} arguments; expected {len(given)}: the step number, "
             f"{len(start)} carried values and {len(slices)} slices"
         )
     if len(results) < len(start):
@@ -120,9 +120,9 @@ def _signature(call: Call, parts: LoopParts) -> tuple[tuple[Type, ...], tuple[Ty
     """The types of the body's parameters, and of its results without the condition."""
     ty = parts.body.ty
     if not isinstance(ty, FuncType) or ty.params is None or not isinstance(ty.ret, TupleType):
-        raise wrong_operand(call, 0, "a function that gives a tuple: the carried values, then what is stacked")
+        raise wrong_operand(call, 0, "a function that returns a tuple: the carried values, then the values to stack")
     if not ty.purity:
-        raise wrong_operand(call, 0, "a function without effects: a loop may be left out, or moved")
+        raise wrong_operand(call, 0, "a function without effects, because a loop may be removed or moved")
     results = ty.ret.fields
     if parts.condition is None:
         return ty.params, results
@@ -131,8 +131,8 @@ def _signature(call: Call, parts: LoopParts) -> tuple[tuple[Type, ...], tuple[Ty
     if not results or not _is_scalar(results[0], is_bool):
         shown = repr(results[0]) if results else "nothing"
         raise OpTypeError(
-            f"relax.loop: the first value that the body gives is {shown}; expected a bool, as a scalar tensor: "
-            "whether another step follows"
+            f"relax.loop: the first value that the body returns is {shown}; expected a bool, as a scalar tensor: "
+            "true if another step follows"
         )
     return ty.params, results[1:]
 
@@ -147,13 +147,13 @@ def _is_scalar(ty: Type, accepts: Any) -> bool:
 def _carried(call: Call) -> tuple[Type, ...]:
     ty = call.args[1].ty
     if not isinstance(ty, TupleType):
-        raise wrong_operand(call, 1, "a tuple of the values that the first step is given")
+        raise wrong_operand(call, 1, "a tuple of the carried values of the first step")
     return ty.fields
 
 
 def _slice(call: Call, index: int, ty: TensorType) -> TensorType:
     if ty.ndim == 0:
-        raise OpTypeError(f"relax.loop: scanned value {index} is {ty!r}; expected a tensor with an axis to go along")
+        raise OpTypeError(f"relax.loop: scanned value {index} is {ty!r}; expected a tensor of rank 1 or more")
     return row_of(ty)
 
 
@@ -210,11 +210,13 @@ def _steps(call: Call, parts: LoopParts, scanned: Sequence[TensorType]) -> Dim |
     """The number of steps; None if the call does not determine it."""
     count = parts.count
     if count is not None and not _is_scalar(count.ty, is_integer):
-        raise wrong_operand(call, 3, "an integer, as a scalar tensor: how many steps are made at most")
+        raise wrong_operand(call, 3, "a scalar integer tensor, the maximum number of steps")
     if count is not None and scanned:
-        raise OpTypeError("relax.loop: give a count or values to scan, not both: these are scanned to their end")
+        raise OpTypeError(
+            "relax.loop: give a count or values to scan, not both: scanned values set the number of steps"
+        )
     if count is None and not scanned and parts.condition is None:
-        raise OpTypeError("relax.loop: it would never end; give a count, values to scan, or a condition")
+        raise OpTypeError("relax.loop: the loop would never end; give a count, values to scan, or a condition")
     lengths = [ty.shape[0] for ty in scanned if ty.shape is not None]
     for length in lengths[1:]:
         if dims_equal(lengths[0], length) is False:

@@ -114,7 +114,7 @@ def _call_dps_packed_type(call: Call) -> Type:
     if not all(isinstance(field, TensorType) and field.shape is not None for field in fields):
         raise OpTypeError(
             f"{CALL_DPS_PACKED.name}: out_ty={stated!r}; expected tensors of known shape, "
-            "for the caller makes them before the call"
+            "because the caller allocates them"
         )
     return stated
 
@@ -207,7 +207,7 @@ def _call_inplace_packed_type(call: Call) -> Type:
     if len(places) != len(fields):
         raise wrong_attribute(call, "inplace_indices", f"one index for each of the {len(fields)} results")
     if all(place == -1 for place in places) or not all(-1 <= place < count for place in places):
-        expected = f"indices of the {count} arguments, or -1 for a new tensor, not -1 throughout"
+        expected = f"indices of the {count} arguments, or -1 for a new tensor, but not only -1"
         raise wrong_attribute(call, "inplace_indices", expected)
     written = [place for place in places if place != -1]
     if len(set(written)) != len(written):
@@ -269,7 +269,7 @@ def make_closure(func: Expr, args: Expr | Sequence[Expr]) -> Call:
 
 def _invoke_type(call: Call) -> Type:
     if not isinstance(call.args[0].ty, ObjectType | FuncType):
-        raise wrong_operand(call, 0, "a closure, as R.make_closure gives it")
+        raise wrong_operand(call, 0, "a closure, as R.make_closure returns it")
     check_arguments(call)
     return stated_type(call)
 
@@ -291,14 +291,14 @@ invoke_closure = _invoking(
     (Trait.IMPURE,),
     """A call of a closure that may have effects.
 
-    Operands: ``closure``, what `make_closure` gave; ``args``, a tuple of the arguments that it still lacks.
-    ``ty_args``: the type of the result. Raises `OpTypeError` when it is not stated, or there is no closure.
+    Operands: ``closure``, a result of `make_closure`; ``args``, a tuple of the remaining arguments.
+    ``ty_args``: the type of the result. Raises `OpTypeError` if it is not given, or if ``closure`` is no closure.
     """,
 )
 invoke_pure_closure = _invoking(
     "relax.invoke_pure_closure",
     (),
-    "`invoke_closure` of a closure without effects; the author of the call guarantees that.",
+    "`invoke_closure` of a closure that has no effects. The caller guarantees this.",
 )
 
 

@@ -50,7 +50,7 @@ def require_elements(call: Call, axes: Sequence[int] | None) -> None:
         return
     folded = range(ty.ndim) if axes is None else normalize_axes(call, "axis", axes, ty.ndim)
     if any(dims_equal(ty.shape[axis], 0) is True for axis in folded):
-        raise wrong_operand(call, 0, "at least one element along each axis that is folded")
+        raise wrong_operand(call, 0, "at least one element along each reduced axis")
 
 
 def _any_type(call: Call) -> Type:
@@ -127,8 +127,8 @@ def _declare(
         doc=f"""{says}.
 
     Operands: ``x``, {of}. Attributes: ``axis`` and ``keepdims``. Result: the dtype of ``x``, its shape without the
-    folded axes. {note}
-    Raises `OpTypeError` for {refused and refused + ", "}an axis that ``x`` lacks, or one given twice.
+    reduced axes. {note}
+    Raises `OpTypeError` for {refused and refused + ", "}an axis that ``x`` lacks, or an axis given twice.
     """,
         gradient=gradient,
         finite=finite,
@@ -284,8 +284,8 @@ sum = _declare(
     "sum",
     _any_type,
     _folding("sum", "any"),
-    "The sum of the elements along ``axis``, 0 of none; follows ``numpy.sum``, but keeps the dtype",
-    'Integers wrap around (convert them first to count far); on bool it is "any".',
+    "The sum of the elements along ``axis``, 0 if there are none; follows ``numpy.sum``, but keeps the dtype",
+    'Integers wrap around; convert them to a wider dtype first to avoid it. On bool it is "any".',
     gradient=lambda call, output, adjoint: [adjoints.broadcast_like(kept_axes(call, adjoint), call.args[0])],
     finite=True,
 )
@@ -293,7 +293,7 @@ prod = _declare(
     "prod",
     _any_type,
     _folding("prod", "all"),
-    "The product of the elements along ``axis``, 1 of none; follows ``numpy.prod``, but keeps the dtype",
+    "The product of the elements along ``axis``, 1 if there are none; follows ``numpy.prod``, but keeps the dtype",
     'Integers wrap around; on bool it is "all".',
     gradient=_prod_gradient,
 )
@@ -304,8 +304,8 @@ def _extreme(name: str, which: str, of_bool: str, of_none: str):
         name,
         _extreme_type,
         _folding(name, of_bool),
-        f"The {which} element along ``axis``, NaN if one is; follows ``numpy.{name}``",
-        f"Of an axis that turns out to be empty in the run it is the {of_none} number there is, as in ONNX.",
+        f"The {which} element along ``axis``, NaN if an element is NaN; follows ``numpy.{name}``",
+        f"Along an axis that is found to be empty at run time it is the {of_none} value of the dtype, as in ONNX.",
         of=f'a tensor of real numbers or bool ("{of_bool}")',
         refused="an axis that is known to be empty",
         gradient=extreme_gradient,
@@ -320,7 +320,7 @@ mean = _declare(
     _mean_type,
     _mean,
     "The arithmetic mean of the elements along ``axis``; follows ``numpy.mean`` for floats",
-    "Of integers it is rounded towards zero, as in ONNX ``ReduceMean``; of no floats at all it is NaN.",
+    "The mean of integers is rounded towards zero, as in ONNX ``ReduceMean``. The mean of no floats is NaN.",
     of="a tensor of numbers",
     refused="bool",
     gradient=lambda call, output, adjoint: [adjoints.broadcast_like(_per_element(call, adjoint), call.args[0])],
@@ -331,7 +331,7 @@ variance = _declare(
     _variance_type,
     _variance,
     "The mean squared distance from the mean along ``axis``, divided by the count; follows ``numpy.var``",
-    "Of integers both means are rounded towards zero, as Relax computes them.",
+    "For integers, both means are rounded towards zero, as in Relax.",
     of="a tensor of real numbers",
     gradient=lambda call, output, adjoint: [_per_element(call, adjoint * 2.0) * _deviation(call)],
     primitive=False,

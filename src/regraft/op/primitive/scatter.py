@@ -24,7 +24,7 @@ from .row_updates import fold_into_rows
 
 __all__ = ["index_put", "scatter_elements", "scatter_nd", "slice_scatter"]
 
-_FOLDED: Final = "numbers, where values that meet are folded; convert it with R.astype"
+_FOLDED: Final = "numbers, because values with the same index are combined; convert it with R.astype"
 
 
 def _updated_type(call: Call, values: int) -> TensorType:
@@ -121,7 +121,9 @@ def _scatter_nd_type(call: Call) -> Type:
         ndim = indices.ndim - 1 + data.ndim - depth
         if updates.ndim not in (UNKNOWN_NDIM, ndim):
             raise wrong_operand(
-                call, 2, f"a tensor of {ndim} axes: those of indices but the last, and what is left of data"
+                call,
+                2,
+                f"a tensor of {ndim} axes: the axes of indices without the last, then the remaining axes of data",
             )
         if data.shape is not None and indices.shape is not None:
             _check_sizes(call, 2, updates, (*indices.shape[:-1], *data.shape[depth:]))

@@ -52,12 +52,11 @@ def _search(name: str, which: str):
         infer=_place_type,
         reference=_place(name),
         traits=(Trait.REDUCTION, Trait.STOPS_GRADIENT),
-        doc=f"""The place of the {which} element along ``axis``: the first of equal ones, or the first NaN.
+        doc=f"""The index of the {which} element along ``axis``: the first of equal elements, or the first NaN.
 
-    Follows ``numpy.{name}``. Operands: ``x``, a tensor of real numbers or bool. Attributes: ``axis``, None:
-    counted over all elements in row-major order; ``keepdims``, whether the axis stays, of size 1. Result:
-    int64.
-    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or one of no elements.
+    Follows ``numpy.{name}``. Operands: ``x``, a tensor of real numbers or bool. Attributes: ``axis``; None
+    means all elements in row-major order; ``keepdims``, True to keep the axis, with size 1. Result: int64.
+    Raises `OpTypeError` for other dtypes, an axis that ``x`` lacks, or an axis without elements.
     """,
     )
     def function(x: Expr, axis: int | None = None, keepdims: bool = False) -> Call: ...
@@ -125,7 +124,7 @@ def _ordered_operand(call: Call) -> tuple[TensorType, int | None]:
 
 def _places_dtype(call: Call) -> str:
     if not is_integer(call.attrs.dtype):
-        raise wrong_attribute(call, "dtype", "an integer dtype for the places")
+        raise wrong_attribute(call, "dtype", "an integer dtype for the indices")
     return call.attrs.dtype
 
 
@@ -251,7 +250,7 @@ def topk(
 def _flag(call: Call, index: int) -> bool:
     value = scalar_operand(call, index).value
     if not isinstance(value, bool | int):
-        raise wrong_operand(call, index, "True or False, known as the program is written")
+        raise wrong_operand(call, index, "True or False, not a value that the program computes")
     return bool(value)
 
 
@@ -264,7 +263,7 @@ def _unique_type(call: Call) -> Type:
         axis = integer_operand(call, 5)
         ndim = x.ndim
         if not isinstance(axis, int):
-            raise wrong_operand(call, 5, "an integer, known as the program is written")
+            raise wrong_operand(call, 5, "an integer, not a value that the program computes")
         if ndim != UNKNOWN_NDIM and not -ndim <= axis < ndim:
             raise wrong_operand(call, 5, f"an axis of x, a tensor of {ndim} dimensions")
     values = TensorType(None, x.dtype, ndim)

@@ -56,7 +56,7 @@ abs = unary(
     standard("abs"),
     (Trait.ELEMENTWISE, Trait.IDEMPOTENT),
     "The magnitude of each element",
-    "The least signed integer stays what it is.",
+    "The least signed integer is unchanged.",
     share=lambda adjoint, x, output: adjoint * sign(x),
     finite=True,
 )
@@ -71,7 +71,7 @@ negative: UnaryFunction = unary(
     finite=True,
 )
 sign = unary(
-    "sign", _REAL, standard("sign"), _STEPS, "-1, 0 or 1 as each element is below, at or above zero, and NaN for NaN"
+    "sign", _REAL, standard("sign"), _STEPS, "-1, 0 or 1 for an element below, equal to or above zero; NaN for NaN"
 )
 square = unary(
     "square",
@@ -94,11 +94,9 @@ round = unary(
     _ROUNDED,
     _rounding("round"),
     _STEPS,
-    "The nearest integer to each element, the even one when two are as near",
+    "The nearest integer to each element; of two equally near ones, the even one",
 )
-trunc = unary(
-    "trunc", _ROUNDED, _rounding("trunc"), _STEPS, "Each element without its fraction, so rounded towards zero"
-)
+trunc = unary("trunc", _ROUNDED, _rounding("trunc"), _STEPS, "Each element without its fraction: rounded towards zero")
 
 # --- tests of a value
 
@@ -116,7 +114,11 @@ isnan = _test("isnan", "True where an element is NaN")
 # --- "not"
 
 bitwise_not = unary(
-    "bitwise_not", _BITS, standard("bitwise_invert"), _NOT, 'Each element with all its bits turned; on bool it is "not"'
+    "bitwise_not",
+    _BITS,
+    standard("bitwise_invert"),
+    _NOT,
+    'Each element with all its bits inverted; on bool it is "not"',
 )
 logical_not = unary(
     "logical_not",
@@ -124,5 +126,5 @@ logical_not = unary(
     standard("logical_not"),
     _NOT,
     "True where an element is false",
-    "A number counts as true unless it is 0, and the result is 0 or 1.",
+    "A number counts as true unless it is 0. The result is 0 or 1.",
 )

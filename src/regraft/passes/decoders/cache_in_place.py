@@ -102,7 +102,7 @@ class _CachedFunction:
             if is_call_of(value, *_ATTENTIONS):
                 found.append(self._layer(var, value))
         if not found:
-            raise PassError("there is no attention in it that is one operator (FuseAttention makes it that)")
+            raise PassError("it has no attention that is a single operator; FuseAttention makes these operators")
         return found
 
     def _layer(self, var: Var, call: Call) -> _CachedAttention:
@@ -195,7 +195,7 @@ class _CachedFunction:
             self._biases[leaf] = None if places is None else bias_of_places(leaf, places)
         found = self._biases[leaf]
         if found is None:
-            raise PassError(f"the mask of {var.name_hint} shows later keys, or depends on more than places")
+            raise PassError(f"the mask of {var.name_hint} shows later keys, or depends on more than positions")
         return found
 
     def _places(self, past: Dim, count: Dim) -> PositionTables | None:
@@ -223,7 +223,9 @@ class _CachedFunction:
         rooms = {cache.past: self._room(cache) for cache in caches}
         left = [param.name_hint for param in self._function.params if param not in rooms and _grows(param, past)]
         if left:
-            raise PassError(f"no attention that is one operator reads {left[0]} (FuseAttention makes it that)")
+            raise PassError(
+                f"no attention that is a single operator reads {left[0]}; FuseAttention makes these operators"
+            )
         present = {cache.joined: Var(cache.joined.name_hint, rooms[cache.past].ty) for cache in caches}
         bindings: list[Binding] = []
         written: list[Var] = []
@@ -250,7 +252,7 @@ class _CachedFunction:
         made = in_normal_form(Function(params, body, None, self._function.is_pure, self._function.attrs))
         made = made.with_body(SeqExpr([DataflowBlock(_needed(made))], made.body.body))
         if not set(free_vars(made)).isdisjoint(present):
-            raise PassError("something else than attention reads the cache")
+            raise PassError("something other than attention reads the cache")
         if past in free_symbolic_vars(made):
             blocks = [DataflowBlock([lengths.of_past(), *_needed(made)])]
             made = in_normal_form(made.with_body(SeqExpr(blocks, made.body.body)))
@@ -527,15 +529,15 @@ def _packed(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | 
     var = matchings[_attention]
     call = call_of(bindings, var)
     if any(not isinstance(arg.ty, TensorType) for arg in call.args[1:3]):
-        return decline("they stand side by side already")
+        return decline("they are one tensor already")
     query, key, value = (part_of(arg, bindings) for arg in call.args[:3])
     if query is None or key is None or value is None:
         return decline("queries, keys and values are not cut from one tensor")
     is_one = query.whole is key.whole is value.whole and (query.begin, value.end) == (0, shape_of(query.whole)[-1])
     if not is_one or (query.end, key.end) != (key.begin, value.begin):
-        return decline("queries, keys and values do not stand side by side in what they are cut from")
+        return decline("queries, keys and values are not adjacent slices of their tensor")
     if not call.attrs.do_rotary:
-        return decline("queries and keys are turned before")
+        return decline("queries and keys are rotated before the attention")
     return {var: Call(call.op, (query.whole, LEFT_OUT, LEFT_OUT, *call.args[3:]), call.attrs)}
 
 

@@ -62,7 +62,7 @@ def _by_kernel(expr: Expr, matchings: Any, bindings: Bindings) -> Expr | Decline
         return _turned_by_heads(found, batch, bindings)
     if _equal(two, 1) and _equal(one, shape[1]) and isinstance(shape[2], int):
         return _turned_rows(found, found.data, batch)
-    return decline("its tables are not one row for each place")
+    return decline("its tables do not have one row for each position")
 
 
 def _equal(left: Dim, right: Dim) -> bool:

@@ -93,11 +93,13 @@ def _softmax_of(matchings: Mapping[Any, Any], bindings: Bindings) -> Call:
     if (part := bindings.needed_elsewhere(between, [matchings[_product]])) is not None:
         raise NoAttention(f"{part.name_hint} is needed elsewhere, too")
     if any(zero is not None and number_of(zero) != 0.0 for zero in matchings.get(_zero, ())):
-        raise NoAttention("queries that see no key give something else than 0")
+        raise NoAttention("queries that see no key give a result other than 0")
     if not {dtype_of(var) for var in between} <= {dtype_of(softmax), dtype_of(values), "bool", None}:
         raise NoAttention("the weights are rounded to another dtype than that of the values")
     if _sinks in matchings and not _is_cut_off(softmax, matchings, bindings):
-        raise NoAttention("the scores are joined to others than a sink for each head, or these weights are kept")
+        raise NoAttention(
+            "the scores are joined to something other than a sink for each head, or the weights of the sinks are kept"
+        )
     return softmax
 
 
@@ -121,7 +123,7 @@ def _weighted_sum(
     ours = int(_turned in matchings)
     roles = product.roles(ours)
     if roles is None or len(roles.summed) != 1 or len(roles.theirs) != 1:
-        raise NoAttention("the weights are not summed along the keys, each with its value")
+        raise NoAttention("the weighted values are not summed along the keys")
     [keys], [last] = roles.summed, roles.theirs
     labels = (*product.terms[ours], last)
     axes = {label: axis_of(product.size_of(label), divisible=label != last) for label in labels}
@@ -175,7 +177,7 @@ def _fused(
     guard = _guard_of(matchings[_product], bindings)
     is_guarded = guard is not None or any(zero is not None for zero in matchings.get(_zero, ()))
     if doubt is not None and not sees_a_key and not is_guarded:
-        raise NoAttention(f"{doubt}; say every_query_sees_a_key=True if there is no such query")
+        raise NoAttention(f"{doubt}; set every_query_sees_a_key=True if there is no such query")
     if bias is not None and dims_equal(shape_of(bias)[3], shape_of(key)[1]) is not True:
         bias = ops.broadcast_to(bias, [*shape_of(bias)[:3], shape_of(key)[1]])
     sinks = layout.of_heads(matchings[_sinks], groups, bindings) if _sinks in matchings else None

@@ -32,7 +32,7 @@ from .heads import HeadLayout
 
 _HIDES: Final = -1e4
 """Scores as low as this have no effect: the exponential of the difference is 0."""
-_TURNED: Final = "the scores are turned around after they were {}"
+_TURNED: Final = "the scores are transposed after they were {}"
 _NO_NUMBER: Final = "which gives NaN here and 0 by nn.attention"
 _OTHER_MEAN: Final = "which gives a mean of all values here and another one by nn.attention"
 

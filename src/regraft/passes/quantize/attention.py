@@ -36,7 +36,7 @@ def _opened(call: Call, bias: Expr | None) -> Expr | Decline:
     query, key, value = call.args[:3]
     shapes = [shape_of(one) for one in (query, key, value)]
     if not is_float32(query) or any(len(shape) != 4 for shape in shapes):
-        return decline("opened is attention of float32 whose sizes are known")
+        return decline("only float32 attention of known sizes is written out")
     heads, size = shapes[0][2], shapes[0][3]
     if call.attrs.causal_mask is not None:
         return decline("it has a causal mask")

@@ -114,7 +114,7 @@ class _BlockQuantization:
         self._errors[var.name_hint] = error
         if error <= self._most_error:
             return None
-        return decline(f"alone it errs by {error:.3g}, where {self._most_error:.3g} is allowed")
+        return decline(f"alone it has an error of {error:.3g}, where {self._most_error:.3g} is allowed")
 
     def _lookup(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var, table, places = matchings[_taken], matchings[_table], matchings[_places]
@@ -122,13 +122,13 @@ class _BlockQuantization:
         if var.name_hint in self._keep:
             return decline(KEPT)
         if table.data.dtype != "float32" or len(table.data.shape) != 2 or call.attrs.axis not in (0, -2):
-            return decline("quantized are tables of float32 whose rows are looked up")
+            return decline("only float32 tables whose rows are looked up are quantized")
         if any(table.data is stored.scales.data for stored in self._stored.values()):
             return decline("these are scales of blocks")
         if table.data.size < self._least:
             return decline(f"weights of fewer than {self._least} numbers gain nothing")
         if not isinstance(ty, TensorType) or ty.shape is None:
-            return decline("the sizes of what is looked up are not known")
+            return decline("the sizes of the table are not known")
         stored = self._store(var, table, is_turned=True, weights=table.data.read().T)
         if isinstance(stored, Decline):
             return stored

@@ -31,7 +31,7 @@ Ranges = Mapping[str, SeenRange]
 def in_bytes(data: Expr, found: SeenRange | None) -> Expr | Decline:
     """``data`` quantized to uint8 and dequantized again, with one scale and zero point for the range ``found``."""
     if found is None:
-        return decline("no samples say what its operand lies in")
+        return decline("no samples give the range of its operand")
     if not np.isfinite(found).all():
         return decline(f"its operand lies between {found.least} and {found.greatest}")
     least, greatest = min(found.least, 0.0), max(found.greatest, 0.0)

@@ -23,7 +23,7 @@ TRANSPOSED: Final[tuple[str, ...]] = tuple(f"{name}_transpose" for name in CONVO
 ACTIVATIONS: Final = ("relax.nn.relu", "relax.nn.relu6", "relax.clip")
 """The activations that a convolution's kernel can compute together with it."""
 
-KEPT: Final = "it stays in the precision that it has, as asked"
+KEPT: Final = "it keeps its precision, as requested"
 """The reason why a layer in ``keep`` is left unchanged."""
 
 with PatternContext() as PRODUCT:
@@ -60,9 +60,9 @@ def product_of(matchings: dict[Any, Any], bindings: Bindings, keep: Collection[s
     constant = matchings[_weights]
     assert isinstance(constant, Constant)
     if constant.data.dtype != "float32" or not is_float32(matchings[_data]) or not is_float32(call):
-        return decline("quantized are products of float32")
+        return decline("only float32 products are quantized")
     if len(constant.data.shape) != 2:
-        return decline("weights of more or less than two axes")
+        return decline("its weights do not have two axes")
     if constant.data.size < least:
         return decline(f"weights of fewer than {least} numbers gain nothing")
     return Product(

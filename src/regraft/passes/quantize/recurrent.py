@@ -81,7 +81,7 @@ def QuantizeRecurrent(keep: Collection[str] = (), least: int = 4096, bits: int =
             if var.name_hint in kept:
                 return decline(KEPT)
             if not all(is_float32(one) for one in (matchings[_data], *weights)):
-                return decline("quantized are layers of float32")
+                return decline("only float32 layers are quantized")
             if sum(one.data.size for one in weights) < least:
                 return decline(f"weights of fewer than {least} numbers gain nothing")
             return {var: _operator(call, codes)}

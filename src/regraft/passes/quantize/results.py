@@ -36,7 +36,7 @@ def results_in_bytes(function: Function, ranges: Ranges) -> list[Rule]:
     def rewrite(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var = matchings[_result]
         if var not in results:
-            return decline("it is no result of a convolution on bytes, or all that reads it quantizes it")
+            return decline("it is not the result of an 8-bit convolution, or all of its users quantize it")
         found = in_bytes(bindings[var], ranges.get(var.name_hint))
         return found if isinstance(found, Decline) else {var: found}
 

@@ -60,7 +60,7 @@ class _Smoothing:
         if isinstance(layer, Decline):
             return layer
         if not isinstance(layer.data, Var) or layer.data.name_hint not in self._magnitudes:
-            return decline("no samples say how large the channels of its operand are")
+            return decline("no samples give the ranges of the channels of its operand")
         if layer.data not in self._factors:
             self._factors[layer.data] = self._factors_of(layer.data, layer.weights(), bindings)
         factors = self._factors[layer.data]

@@ -226,7 +226,7 @@ class _Bytes:
         if var.name_hint in self._keep:
             return decline(KEPT)
         if not is_float32(conv) or not is_float32(matchings[_data]):
-            return decline("quantized are convolutions of float32")
+            return decline("only float32 convolutions are quantized")
         if weights.data.size * _positions(conv) < self._least:
             return decline(f"fewer than {self._least} products gain nothing")
         data, is_transposed = self._in_bytes(matchings[_data]), is_call_of(conv, *TRANSPOSED)
@@ -256,14 +256,14 @@ class _Bytes:
         """A product of two computed values: unsigned bytes on the left, the form of weights on the right."""
         var, left, right = matchings[_values_product], matchings[_left_value], matchings[_right_value]
         if not all(is_float32(one) and isinstance(one, Var) and one not in self._known for one in (left, right)):
-            return decline("its sides are no values of float32")
+            return decline("its operands are not float32 values")
         if var.name_hint in self._keep:
             return decline(KEPT)
         data, found = self._in_bytes(left), self._ranges.get(right.name_hint)
         if isinstance(data, Decline):
             return data
         if found is None or not np.isfinite(found).all():
-            return decline("no samples say what its right side lies in")
+            return decline("no samples give the range of its right side")
         if self._codes.unsigned:
             other = self._in_bytes(right)
             return other if isinstance(other, Decline) else {var: ops.matmul(data, other)}
@@ -272,7 +272,7 @@ class _Bytes:
     def _combination(self, matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Expr] | Decline:
         var, operands = matchings[_combined], (matchings[_left], matchings[_right])
         if not all(operand in self._images for operand in operands):
-            return decline("not all that it reads comes from convolutions")
+            return decline("not all of its operands come from convolutions")
         if var.name_hint in self._keep:
             return decline(KEPT)
         return self._over_bytes(var, operands, bindings)
@@ -281,16 +281,16 @@ class _Bytes:
         var = matchings[_pooled]
         call = call_of(bindings, var)
         if var not in self._images:
-            return decline("what it reads comes from no convolution")
+            return decline("its operand does not come from a convolution")
         if is_call_of(call, *_PASSING) and var not in self._read:
-            return decline("nothing reads it in bytes")
+            return decline("no user reads it in 8 bits")
         return decline(KEPT) if var.name_hint in self._keep else self._over_bytes(var, (matchings[_image],), bindings)
 
     def _curve(self, matchings: dict[Any, Any], _bindings: Bindings) -> dict[Var, Expr] | Decline:
         """A swish as the two steps that ONNX Runtime has on bytes; the operand's maximum gives the gate's range."""
         var, data = matchings[_swish], matchings[_swish_data]
         if var not in self._images or var.name_hint in self._keep:
-            return decline("what it reads comes from no convolution, or it stays")
+            return decline("its operand does not come from a convolution, or it keeps its precision")
         read, found = self._in_bytes(data), self._ranges.get(data.name_hint)
         if isinstance(read, Decline):
             return read
@@ -303,7 +303,7 @@ class _Bytes:
         var = matchings[_concat]
         call = call_of(bindings, var)
         if var not in self._images or var not in self._read or not isinstance(call.args[0], Tuple):
-            return decline("not all that it joins comes from convolutions, or nothing reads it in bytes")
+            return decline("not all of its operands come from convolutions, or no user reads it in 8 bits")
         read: list[Expr] = []
         for field in call.args[0].fields:
             found = self._in_bytes(field)
@@ -325,7 +325,7 @@ class _Bytes:
     def _in_bytes(self, data: Expr) -> Expr | Decline:
         """``data`` quantized and dequantized again, with the range found on samples."""
         if data in self._wrong:
-            return decline("OpenVINO errs where what it reads in bytes is a maximum or minimum")
+            return decline("OpenVINO gives wrong results if its 8-bit operand is a maximum or minimum")
         return in_bytes(data, self._ranges.get(data.name_hint) if isinstance(data, Var) else None)
 
 
@@ -347,7 +347,7 @@ def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Ex
     call, steps, weight_steps = call_of(bindings, layer), matchings[_steps].data, matchings[_weight_steps].data
     sizes = matchings[_bias_turned].ty.shape if _bias_turned in matchings else bias.data.shape
     if sizes is None:
-        return decline("the sizes of what is added are not known")
+        return decline("the sizes of the summand are not known")
     rank = tensor_type(layer).ndim
     is_product = is_call_of(call, "relax.matmul")
     axis = rank - 1 if is_product else call.attrs.out_layout.index("C")
@@ -358,7 +358,7 @@ def _bias_in_sums(matchings: dict[Any, Any], bindings: Bindings) -> dict[Var, Ex
     if steps.size != 1 or bias.data.dtype != "float32":
         return decline("a bias becomes int32 if it is float32 and its data has one scale")
     if place < 0 or [*sizes[:place], *sizes[place + 1 :]] != beside or sizes[place] != weight_steps.size:
-        return decline("what is added is not one number for each channel")
+        return decline("the summand is not one number for each channel")
     scales = (steps.numpy().reshape(()) * weight_steps.numpy()).astype(np.float32)
     codes = np.rint(bias.data.read().reshape(-1).astype(np.float64) / scales)
     if not (np.isfinite(codes) & (np.abs(codes) < 2**31 - 128)).all():
@@ -375,14 +375,14 @@ def _without_limit(expr: Call, matchings: dict[Any, Any]) -> Expr | Decline:
     """
     scale, zero_point = (matchings[one].data.numpy() for one in (_scale, _zero_point))
     if expr.attrs.out_dtype != "uint8" or zero_point.any():
-        return decline("bytes go below zero, so the limit has an effect")
+        return decline("its codes go below zero, so the limit has an effect")
     if not (scale > 0).all():
         return decline("a scale is not above zero, so the limit has an effect")
     if _relu not in matchings:
         limits = matchings[_clip].args[1:] if _clip in matchings else (PrimValue(0), PrimValue(6))
         low, high = map(number_of, limits)
         if low != 0 or high is None or high < 254.5 * float(scale.max()):
-            return decline("the clip's limits are not those of the bytes")
+            return decline("the clip's limits are not the limits of the codes")
     return Call(expr.op, (matchings[_limited], *expr.args[1:]), expr.attrs)
 
 

@@ -65,9 +65,9 @@ def _rule(name: str, pattern: DFPattern, reshaped: list[DFPattern], write: _Writ
         merges = [_merge(matchings[part]) for part in reshaped if part in matchings]
         found = [merge for merge in merges if merge is not None]
         if not found or len(found) < len(merges) or any(merge.apart != found[0].apart for merge in found):
-            return decline("no two axes are made one")
+            return decline("no two axes are merged")
         value = write(expr, found, matchings)
-        return decline("it works on the axes that are one") if value is None else found[0].upon(value)
+        return decline("it works on the merged axes") if value is None else found[0].upon(value)
 
     return Rule(pattern, rewrite, f"heads_apart_{name}")
 
@@ -114,7 +114,7 @@ def _back() -> Rule:
     def rewrite(expr: Call, matchings: dict[DFPattern, Any]) -> Expr | Decline:
         merge = _merge(matchings[reshaped])
         if merge is None or stated_shape(expr) != stated_shape(merge.source):
-            return decline("it does not take apart what was made one")
+            return decline("it does not split the merged axes")
         return merge.source
 
     return Rule(is_op("relax.reshape")(reshaped, wildcard()), rewrite, "heads_apart_back")

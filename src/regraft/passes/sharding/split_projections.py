@@ -151,7 +151,7 @@ def _rewriter(users: Mapping[Var, Sequence[Binding]]) -> Any:
         matrix, bias = matchings[_matrix], matchings.get(_bias)
         turned, moved = _turned in matchings, matchings.get(_moved)
         if not isinstance(matrix, Constant) or not (bias is None or isinstance(bias, Constant)):
-            return decline("its matrix or bias is no constant, so that its parts would be cut out in every run")
+            return decline("its matrix or bias is not a constant, so its parts would be sliced in every run")
         width = matrix.data.shape[0 if turned else -1]
         if len(matrix.data.shape) != 2 or (bias is not None and bias.data.shape != (width,)):
             return decline("its matrix has other than 2 axes, or its bias other than 1")
@@ -159,18 +159,18 @@ def _rewriter(users: Mapping[Var, Sequence[Binding]]) -> Any:
         cut = _cut(expr)
         shape = stated_shape(view)
         if cut is None or not shape:
-            return decline("what is taken of the product is not known")
+            return decline("the slices of the product are not known")
         first = _first_of_columns(shape, width)
         if first is None:
-            return decline("the columns of the product are not the last axes of what is taken apart")
+            return decline("the columns of the product are not the last axes of the sliced tensor")
         axis = cut.axis if moved is None else (moved.attrs.axes or range(len(shape))[::-1])[cut.axis] % len(shape)
         if axis < first:
             return decline("another axis is split")
         hints = _hints(expr, cut, users)
         if hints is None:
-            return decline("more is done with the product than to take it apart")
+            return decline("the product has uses other than its slices")
         if len(hints) == 2 and first < axis == len(shape) - 1:
-            return decline("each head is taken apart, as for positions that turn a part of it")
+            return decline("each head is split, as by a rotary embedding of a part of it")
         sizes = tuple([size for size in shape[first:] if isinstance(size, int)])
         parts: list[Expr] = []
         for start, stop in cut.ranges:

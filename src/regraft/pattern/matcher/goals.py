@@ -82,8 +82,8 @@ class CompiledPatterns:
         """The step of ``part``. Raises `PatternError` for a repeat, which does not stand for a single value."""
         if isinstance(part, RepeatPattern):
             raise PatternError(
-                f"{part!r} stands where one value is wanted; a repeat stands among the fields of a tuple, "
-                "among the arguments of a call, or by itself in a PatternContext"
+                f"{part!r} stands where a single value is wanted; a repeat is allowed among the fields of a tuple, "
+                "among the arguments of a call, or alone in a PatternContext"
             )
         return self.of[part]
 

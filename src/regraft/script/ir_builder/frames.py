@@ -46,7 +46,7 @@ def innermost(kind: type[_Frame], what: str) -> _Frame:
     for frame in reversed(_open):
         if isinstance(frame, kind):
             return frame
-    raise IRError(f"{what} stands inside of a frame that is not open; open it with `with`")
+    raise IRError(f"{what} needs an open frame; open it with `with`")
 
 
 class IRBuilder(Frame):
@@ -213,7 +213,7 @@ class IfFrame(Frame):
     def close(self) -> None:
         """Bind the branch."""
         if set(self.sides) != {"Then", "Else"}:
-            raise IRError("If needs both of its sides: `with Then():` and `with Else():`")
+            raise IRError("If needs both branches: `with Then():` and `with Else():`")
         hint = getattr(self.sides["Else"].body, "name_hint", "")
         branch = If(self._around.builder.normalize_argument(self.condition), self.sides["Then"], self.sides["Else"])
         self.var = self._around.builder.emit(branch, hint)

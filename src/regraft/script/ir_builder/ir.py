@@ -47,7 +47,7 @@ def module_global_infos(global_infos: Mapping[str, Sequence[Any]]) -> None:
     """Set the devices and other information that the module names. Raises `IRError` if it already has some."""
     frame = innermost(ModuleFrame, "module_global_infos")
     if frame.global_infos:
-        raise IRError("the module has global infos already; state all of them at once")
+        raise IRError("the module has global infos already; give all of them in one call")
     frame.global_infos = {name: tuple(infos) for name, infos in global_infos.items()}
 
 

@@ -38,7 +38,7 @@ def bias_softmax(xp: Any, data: Any, bias: Any, *, axis: int = 1, is_inner_broad
 def _dropout_type(call: Call) -> Type:
     data, mode = require_float(call, 0), call.args[4] if is_given(call, 4) else None
     if mode is not None and not (isinstance(mode, Constant) and not mode.data.numpy().any()):
-        raise wrong_operand(call, 4, "false: in training, calls are not alike, and no declared operator can say so")
+        raise wrong_operand(call, 4, "false: dropout in training is random, and a declared operator cannot be random")
     return TupleType((data, TensorType(data.shape, "bool", data.ndim)))
 
 

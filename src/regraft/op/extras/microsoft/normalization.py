@@ -35,7 +35,9 @@ def _check_skip(call: Call, data: TensorType, skip: TensorType) -> None:
         or any(dims_equal(mine, its) is False for mine, its in zip(data.shape[-2:], skip.shape[-2:], strict=False))
         or any(dims_equal(mine, its) is False and its != 1 for mine, its in batches)
     ):
-        raise wrong_operand(call, 1, f"the shape of input, {data!r}, or that without its batch or with a batch of 1")
+        raise wrong_operand(
+            call, 1, f"the shape of input, {data!r}, or that shape without its batch axis, or with a batch of 1"
+        )
 
 
 def _sum_of(x: Any, skip: Any, bias: Any) -> Any:

@@ -49,7 +49,7 @@ def _sizes(call: Call, index: int, channels_last: Any = 0) -> tuple[Any, ...] | 
     """The sizes of an operand, with channels first; None if they are not known."""
     ty = quantized_operand(call, index)
     if ty.ndim >= 0 and ty.ndim - 2 not in CONVOLUTIONS:
-        raise wrong_operand(call, index, "a tensor of 3 to 5 axes: batch, channels, and those of space")
+        raise wrong_operand(call, index, "a tensor of 3 to 5 axes: batch, channels, spatial axes")
     if ty.shape is None:
         return None
     return tuple([ty.shape[axis] for axis in to_first(ty.ndim)]) if channels_last else ty.shape

@@ -19,7 +19,7 @@ def _type(call: Call) -> Type:
     data = require_float(call, 0)
     for index in (1, 2):
         if getattr(call.args[index].ty, "dtype", None) not in _BYTES:
-            raise wrong_operand(call, index, "a tensor of int8 or uint8 of the axes (ways, size, 4 * hidden)")
+            raise wrong_operand(call, index, "an int8 or uint8 tensor of the axes (directions, size, 4 * hidden)")
     steps, batch, _ = sizes_of(call, 0, 3)
     ways, hidden, _ = sizes_of(call, 2, 3)
     state = shaped((ways, batch, hidden), data.dtype)

@@ -85,12 +85,12 @@ def _convolution_type(call: Call, data_last: bool = False, weight_last: bool = F
     data, weight = require_float(call, 0), tensor_operand(call, 1)
     rank = data.ndim
     if rank >= 0 and rank - 2 not in CONVOLUTIONS:
-        order = "batch, those of space, and channels" if data_last else "batch, channels, and those of space"
+        order = "batch, spatial axes, channels" if data_last else "batch, channels, spatial axes"
         raise wrong_operand(call, 0, f"a tensor of 3 to 5 axes: {order}")
     if data.shape is None or weight.shape is None:
         return TensorType(None, data.dtype, rank)
     if call.attrs.auto_pad.startswith("SAME") and not all(isinstance(n, int) for n in (*data.shape, *weight.shape)):
-        raise wrong_attribute(call, "auto_pad", "NOTSET or VALID where sizes are known at run time only")
+        raise wrong_attribute(call, "auto_pad", "NOTSET or VALID, because sizes are known only at run time")
     operands = [
         permute_dims(part, to_first(rank)) if last else part
         for part, last in zip(call.args[:2], (data_last, weight_last), strict=True)
