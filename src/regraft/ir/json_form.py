@@ -237,7 +237,7 @@ class _JsonReader:
             elif slot == "dtype":
                 value = as_optional_dtype(value)
             if slot in held and not _fits(value, held[slot]):
-                raise IRError(f"the {slot} of a {kind.__name__} is {value!r}")
+                raise IRError(f"the {slot} of a {kind.__name__} is {value!r:.200}")
             init_field(node, slot, value)
         if isinstance(node, TensorType) and node.shape is not None and len(node.shape) != node.ndim:
             raise IRError(f"a tensor of shape {node.shape} has ndim {len(node.shape)}, not {node.ndim}")
