@@ -86,6 +86,10 @@ UNARY: dict[str, Case] = {
     "sgn": Case(torch.sgn, (SPECIAL[:5],)),
     "abs_integers": Case(torch.abs, (i(5),)),
     "relu_nan": Case(torch.relu, (SPECIAL,)),
+    "sign_bool": Case(torch.sign, (b(5),)),
+    "square_bool": Case(torch.square, (b(5),)),
+    "erfc": Case(torch.erfc, (f(20) * 4,)),
+    "erfc_integers": Case(torch.special.erfc, (i(5),)),
 }
 
 _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -129,6 +133,10 @@ BINARY: dict[str, Case] = {
     "pow_root": Case(lambda x: x**0.5, (pos(4),)),
     "pow_of_number": Case(lambda x: 2.0**x, (f(4),)),
     "atan2": Case(torch.atan2, (f(2, 3), f(3))),
+    "atan2_integers": Case(torch.atan2, (i(2, 3), i(3, seed=1))),
+    "atan2_integer_and_half": Case(torch.atan2, (i(2, 3), f(3).half())),
+    "add_number_that_wraps": Case(lambda x: x + (-1), (i(5, low=0, high=9).to(torch.uint8),)),
+    "lt_number_that_wraps": Case(lambda x: (x < -1, x > 300), (i(5, low=0, high=99).to(torch.uint8),)),
     "maximum": Case(torch.maximum, (SPECIAL, SPECIAL.flip(0))),
     "minimum": Case(torch.minimum, (SPECIAL, SPECIAL.flip(0))),
     "max_other": Case(torch.max, (i(2, 3), i(3))),
@@ -137,6 +145,8 @@ BINARY: dict[str, Case] = {
     "fmin": Case(torch.fmin, (SPECIAL, SPECIAL.flip(0))),
     "hypot": Case(torch.hypot, (SPECIAL * 1e19, SPECIAL.flip(0) * 1e19)),
     "logaddexp": Case(torch.logaddexp, (f(2, 3) * 50, f(3) * 50)),
+    "xlogy_number": Case(lambda x: torch.xlogy(x, 2.5), (torch.tensor([0.0, 1.0, 2.0]),)),
+    "xlogy_of_number": Case(lambda x: torch.xlogy(0.5, x), (torch.tensor([0.0, 1.0, 2.0]),)),
     "xlogy": Case(torch.xlogy, (torch.tensor([0.0, 1.0, 2.0]), torch.tensor([0.0, 3.0, 0.5]))),
     "logical_and": Case(torch.logical_and, (i(2, 3, low=0, high=2), b(3))),
     "logical_or": Case(torch.logical_or, (f(2, 3), b(3))),

@@ -21,7 +21,7 @@ _UNIT = torch.cat([torch.linspace(-1, 1, 1001), torch.tensor([1.5, math.nan, 0.9
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("function", [torch.lgamma, torch.digamma, torch.special.i0, torch.erfinv])
+@pytest.mark.parametrize("function", [torch.lgamma, torch.digamma, torch.special.i0, torch.erfinv, torch.erfc])
 def test_special_functions_are_exact_to_the_last_digits_of_their_dtype(function: Any, dtype: torch.dtype) -> None:
     x = (_UNIT if function is torch.erfinv else _REAL).to(dtype)
     own = OWN_DECOMPOSITIONS[getattr(torch.ops.aten, function.__name__).default]
@@ -42,6 +42,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "digamma": lambda x, y: torch.digamma(x * 3),
     "lgamma": lambda x, y: torch.lgamma(x * 3),
     "erfinv": lambda x, y: torch.erfinv(torch.tanh(x)),
+    "erfc": lambda x, y: torch.erfc(x * 2),
 }
 
 

@@ -17,13 +17,14 @@ from types import SimpleNamespace
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 from typing import cast as cast_to
 
+import numpy as np
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes  # pyright: ignore[reportUnknownVariableType]
 
 from ... import op as R
 from ...ir.builder import BlockBuilder
 from ...ir.dims import Dim, SymExpr
-from ...ir.dtypes import is_float, itemsize
+from ...ir.dtypes import is_float, is_integer, itemsize
 from ...ir.expr import Constant, Expr, ShapeExpr, const
 from ...ir.types import UNKNOWN_NDIM
 from ...op.adjoints import fields_of as fields_of
@@ -165,11 +166,15 @@ class Context:
         raise UnsupportedCallError(why)
 
     def scalar(self, value: TorchOperand, dtype: str) -> Expr:
-        """A number, size or tensor as a tensor of ``dtype``."""
+        """A number, size or tensor as a tensor of ``dtype``; an integer that it cannot hold wraps, as in PyTorch."""
         if isinstance(value, SymExpr):
             sizes = R.shape_to_tensor(ShapeExpr([value]))
             return cast(R.squeeze(sizes, axis=0), dtype)
-        return cast(value, dtype) if isinstance(value, Expr) else const(value, dtype)
+        if isinstance(value, Expr):
+            return cast(value, dtype)
+        if isinstance(value, int) and is_integer(dtype):
+            return const(np.int64(value).astype(dtype), dtype)
+        return const(value, dtype)
 
     def read_size(self, number: Expr, size: Dim) -> None:
         """Define ``size``, a symbol of the exported program, as the ``number`` that is computed at run time."""

@@ -29,6 +29,16 @@ def cosine_embedding_loss(
     return loss.mean() if reduction == 1 else loss.sum()
 
 
+def xlogy_of_number(x: torch.Tensor, other: float) -> torch.Tensor:
+    """``x * log(other)``, which is 0 if ``x`` is 0."""
+    return torch.xlogy(x, torch.full((), other))
+
+
+def xlogy_with_number(x: float, other: torch.Tensor) -> torch.Tensor:
+    """``x * log(other)``, which is 0 if ``x`` is 0."""
+    return torch.xlogy(torch.full((), x), other)
+
+
 def nanmedian(x: torch.Tensor) -> torch.Tensor:
     """The lower median of the elements that are not NaN; NaN if there are none."""
     return _middle(x.reshape(-1), 0, keepdim=False)[0]
@@ -121,6 +131,29 @@ def erfinv(y: torch.Tensor) -> torch.Tensor:
     return torch.where(y.abs() == 1, y * math.inf, x)
 
 
+@_in_double
+def erfc(x: torch.Tensor) -> torch.Tensor:
+    """The complementary error function: a Chebyshev series times exp(-x^2), precise where it is near 0, too."""
+    size = x.abs()
+    scaled = _chebyshev(4 / (size + 2) - 1, _coefficients_of_erfc()) / (size + 2)
+    found = scaled * torch.exp(-size * size)
+    return torch.where(x < 0, 2 - found, found)
+
+
+@cache
+def _coefficients_of_erfc() -> Sequence[float]:
+    from scipy.special import erfcx  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+    function: Callable[..., Any] = erfcx  # pyright: ignore[reportUnknownVariableType]
+
+    def scaled(t: Any) -> Any:
+        x = 4 / (t + 1) - 2
+        return function(x) * (x + 2)
+
+    fit: Callable[..., Any] = np.polynomial.chebyshev.chebinterpolate
+    return [float(one) for one in fit(scaled, 24)]
+
+
 _NEAR_ZERO: Final = 8.0
 
 
@@ -172,11 +205,15 @@ def _polynomial(x: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
 _ATEN: Final[Any] = torch.ops.aten
 OWN_DECOMPOSITIONS: Final[Mapping[Any, Callable[..., Any]]] = {
     _ATEN.cosine_embedding_loss.default: cosine_embedding_loss,
+    _ATEN.xlogy.Scalar_Other: xlogy_of_number,
+    _ATEN.xlogy.Scalar_Self: xlogy_with_number,
     _ATEN.nanmedian.default: nanmedian,
     _ATEN.nanmedian.dim: nanmedian_of_axis,
     _ATEN.lgamma.default: lgamma,
     _ATEN.digamma.default: digamma,
     _ATEN.erfinv.default: erfinv,
+    _ATEN.erfc.default: erfc,
+    _ATEN.special_erfc.default: erfc,
     _ATEN.special_i0.default: i0,
     _ATEN.i0.default: i0,
 }

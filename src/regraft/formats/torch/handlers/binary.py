@@ -23,6 +23,11 @@ def _arithmetic(function: Callable[..., Expr], context: Context, x: TorchOperand
     return context.narrow(function, x, other)
 
 
+def _floating(function: Callable[..., Expr], context: Context, x: Expr, other: Expr) -> Expr:
+    """Floating arithmetic in the dtype of the result, to which PyTorch converts integers."""
+    return function(*[cast(operand, context.output_dtype()) for operand in (x, other)])
+
+
 def _compared(function: Callable[..., Expr], context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
     """A comparison in the promoted dtype."""
     operands = context.promoted(x, other)
@@ -51,7 +56,8 @@ _FAMILIES: Final[list[tuple[Callable[..., Expr], dict[str, Callable[..., Expr]],
     (_arithmetic, {"bitwise_left_shift": R.left_shift, "bitwise_right_shift": R.right_shift}, _SHIFTS),
     (_arithmetic, {"pow": R.power}, (".Tensor_Tensor", ".Scalar")),
     (_arithmetic, {"remainder": R.floor_mod}, (".Scalar_Tensor",)),
-    (_arithmetic, {"maximum": R.maximum, "minimum": R.minimum, "atan2": R.atan2, "logaddexp": R.log_add_exp}, ("",)),
+    (_arithmetic, {"maximum": R.maximum, "minimum": R.minimum}, ("",)),
+    (_floating, {"atan2": R.atan2, "logaddexp": R.log_add_exp}, ("",)),
     (_compared, {"eq": R.equal, "ne": R.not_equal, "lt": R.less, "gt": R.greater}, _BOTH),
     (_compared, {"le": R.less_equal, "ge": R.greater_equal}, _BOTH),
     (_extreme, {"fmax": R.maximum, "fmin": R.minimum}, ("",)),

@@ -50,7 +50,7 @@ _ROUNDING: Final[dict[str, Callable[[Expr], Expr]]] = {
     "square": R.square,
     "relu": R.nn.relu,
 }
-"""Functions that keep integers as integers. Booleans are computed as int8."""
+"""Functions that keep integers as integers. A boolean is its own sign; its square is an integer."""
 
 
 def array_function(name: str) -> Callable[..., Expr]:
@@ -87,8 +87,11 @@ def in_wide_floats(function: Callable[..., Expr], *operands: Expr) -> Expr:
     return cast(function(*[cast(x, "float32") for x in operands]), dtype)
 
 
-def _rounded(function: Callable[[Expr], Expr], _context: Context, x: Expr) -> Expr:
-    return function(cast(x, "int8") if is_bool(dtype_of(x)) else x)
+def _rounded(function: Callable[[Expr], Expr], context: Context, x: Expr) -> Expr:
+    if not is_bool(dtype_of(x)):
+        return function(x)
+    dtype = context.output_dtype()
+    return x if is_bool(dtype) else function(cast(x, dtype))
 
 
 def _elementary(function: Callable[[Expr], Expr], context: Context, x: Expr) -> Expr:
