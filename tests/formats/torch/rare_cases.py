@@ -107,6 +107,10 @@ POOLING: dict[str, Case] = {
     "adaptive_max_places": Case(lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True), (f(2, 3, 6, 5),)),
     "avg_pool_window_past_both_ends": Case(lambda x: F.avg_pool2d(x, 9, 9, 1, ceil_mode=True), (f(2, 3, 4, 5),)),
     "max_pool_window_past_both_ends": Case(lambda x: F.max_pool2d(x, 9, ceil_mode=True), (f(2, 3, 4, 5),)),
+    "avg_pool_divisor_of_integers": Case(
+        lambda x: F.avg_pool2d(x, 3, 2, 1, divisor_override=-4), (i(2, 3, 7, 8, low=-50, high=50),)
+    ),
+    "cosine_of_scalars": Case(lambda x, y: F.cosine_similarity(x, y, dim=0), (f(), f(seed=1))),
     "avg_pool_divisor": Case(lambda x: F.avg_pool2d(x, 3, 2, 1, divisor_override=5), (f(2, 3, 7, 8),)),
 }
 

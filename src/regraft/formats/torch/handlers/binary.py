@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
-from typing import cast as cast_to
 
 from .... import op as R
 from ....ir.dims import SymExpr
@@ -20,6 +19,11 @@ from .unary import array_function, in_wide_floats, is_signed
 
 def _arithmetic(function: Callable[..., Expr], context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
     """Arithmetic in the promoted dtype."""
+    return function(*context.promoted(x, other))
+
+
+def _product(function: Callable[..., Expr], context: Context, x: TorchOperand, other: TorchOperand) -> Expr:
+    """A product in the promoted dtype. A number is not rounded to half floats first, as in PyTorch."""
     return context.narrow(function, x, other)
 
 
@@ -50,7 +54,8 @@ def _extreme(function: Callable[..., Expr], context: Context, x: Expr, other: Ex
 _BOTH: Final = (".Tensor", ".Scalar")
 _SHIFTS: Final = (".Tensor", ".Tensor_Scalar")
 _FAMILIES: Final[list[tuple[Callable[..., Expr], dict[str, Callable[..., Expr]], tuple[str, ...]]]] = [
-    (_arithmetic, {"mul": R.multiply, "remainder": R.floor_mod, "fmod": R.mod}, _BOTH),
+    (_product, {"mul": R.multiply}, _BOTH),
+    (_arithmetic, {"remainder": R.floor_mod, "fmod": R.mod}, _BOTH),
     (_arithmetic, {"bitwise_and": R.bitwise_and, "bitwise_or": R.bitwise_or, "bitwise_xor": R.bitwise_xor}, _BOTH),
     (_arithmetic, {"__lshift__": R.left_shift, "__rshift__": R.right_shift}, _BOTH),
     (_arithmetic, {"bitwise_left_shift": R.left_shift, "bitwise_right_shift": R.right_shift}, _SHIFTS),
@@ -78,10 +83,7 @@ def _hypot(context: Context, x: Expr, other: Expr) -> Expr:
 def _add(context: Context, x: TorchOperand, other: TorchOperand, alpha: float = 1) -> Expr:
     function = R.add if context.operator() == "add" else R.subtract
     if alpha == 1:
-        return context.narrow(function, x, other)
-    if not isinstance(other, Expr):
-        scaled_number: Any = other * cast_to(Any, alpha)
-        return context.narrow(function, x, scaled_number)
+        return function(*context.promoted(x, other))
     dtype = promoted_dtype(x, other)
 
     def scaled(x1: Expr, x2: Expr) -> Expr:
@@ -122,7 +124,7 @@ def _power_of_number(context: Context, x: Expr, exponent: TorchOperand) -> Expr:
             return R.sqrt(x)
         if exponent == 1:
             return cast(x, context.output_dtype())
-    return context.narrow(R.power, x, exponent)
+    return R.power(*context.promoted(x, exponent))
 
 
 @converts("copysign.Tensor", "copysign.Scalar")

@@ -94,6 +94,8 @@ def _pdist(context: Context, x: Expr, p: float = 2.0) -> Expr:
 @converts("cosine_similarity")
 def _cosine_similarity(context: Context, x1: Expr, x2: Expr, dim: int = 1, eps: float = 1e-8) -> Expr:
     x1, x2 = context.promoted(x1, x2)
+    if rank(x1) == rank(x2) == 0:
+        x1, x2 = R.reshape(x1, [1]), R.reshape(x2, [1])
     axis = axis_of(dim, max(rank(x1), rank(x2))) - max(rank(x1), rank(x2))
     sides = [x1, x2]
     if rank(x1) != rank(x2) or dims_equal(shape_of(x1)[axis], shape_of(x2)[axis]) is not True:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
 from .... import op as R
 from ....ir.dims import Dim, dims_equal
-from ....ir.expr import Expr
+from ....ir.dtypes import is_float
+from ....ir.expr import Expr, const
 from ....op.composite.pooling import divides, means_of_spread_windows, of_spread_windows
 from ....op.program_xp import ProgramArray, ProgramNamespace
 from ...places import Line, greatest_in_windows
-from ..context import Context, batched, converts, converts_by_name, each_axis, rank, shape_of
+from ..context import Context, batched, cast, converts, converts_by_name, dtype_of, each_axis, rank, shape_of
 from .scattering import put_at_places
 
 _MAX: Final[list[Callable[..., Expr]]] = [R.nn.max_pool1d, R.nn.max_pool2d, R.nn.max_pool3d]
@@ -77,8 +79,13 @@ def _avg_pool(context: Context, given: Any) -> Expr:
         return _pooled(context, _AVERAGE, given, count_include_pad=given.count_include_pad)
     if given.ceil_mode:
         context.unsupported("divisor_override with ceil_mode; divide the sum of the windows yourself")
-    whole = _pooled(context, _AVERAGE, given, count_include_pad=True)
-    return whole * (math.prod(each_axis(given.kernel_size, _spatial_axes(context))) / divisor)
+    count = math.prod(each_axis(given.kernel_size, _spatial_axes(context)))
+    dtype = dtype_of(given.self)
+    if is_float(dtype):
+        return _pooled(context, _AVERAGE, given, count_include_pad=True) * (count / divisor)
+    exact = SimpleNamespace(**{**vars(given), "self": cast(given.self, "float64")})
+    total = R.round(_pooled(context, _AVERAGE, exact, count_include_pad=True) * float(count))
+    return R.divide(cast(total, dtype), const(divisor, dtype))
 
 
 @converts(
