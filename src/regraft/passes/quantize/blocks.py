@@ -185,7 +185,7 @@ def QuantizeWeights(
 
     ``asymmetric``: each block has its own code for 0, so that weights of mostly one sign use all codes.
     ``one_lookup``: a ``take`` of rows becomes ONNX Runtime's ``GatherBlockQuantized`` on the same codes, one operator
-    instead of eight; OpenVINO does not have it. It ignores the codes for 0, so it is wrong with ``asymmetric``.
+    instead of eight; OpenVINO does not have it. It has no codes for 0, so it is not used with ``asymmetric``.
     ``most_error``: a product stays if the error of its result, for a random left operand, is larger than this part of
     its largest magnitude. ``errors`` receives the errors by the names of bindings. This judges a model that cannot be
     run. With 4 bits, a product whose error is too large gets 8 bits if these suffice.
