@@ -329,7 +329,7 @@ def test_names_that_would_give_a_terminal_orders_are_escaped(tmp_path: Path) -> 
 def test_what_is_damaged_is_said_once(tmp_path: Path) -> None:
     model = projections(extra=[helper.make_node("Add", ["query_out", "missing"], ["made"])])
     result = spawn("", "inspect", save(model, tmp_path / "m.onnx"))
-    assert result.stderr == "regraft: error: the value 'missing' is used before anything gives it\n"
+    assert result.stderr == "regraft: error: the value 'missing' is used before it is computed\n"
 
 
 @pytest.mark.parametrize("suffix", [".onnx", ".pt2", ".relax", ".xml"])

@@ -170,7 +170,7 @@ def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
     for arguments in (["inspect", odd], ["optimize", odd, "-o", tmp_path / "out.onnx"], ["optimize", model, "-o", odd]):
         finished = spawn("", *arguments)
         assert finished.returncode == 2
-        assert "this name has bytes that are no UTF-8; rename it" in finished.stderr
+        assert "this name is not valid UTF-8; rename it" in finished.stderr
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
@@ -215,5 +215,5 @@ def test_a_program_with_classes_that_pytorch_has_to_know_first_names_their_modul
     torch.export.save(torch.export.export(Doubled(), (torch.ones(3),)), tmp_path / "model.pt2")
     finished = spawn("", "inspect", tmp_path / "model.pt2")
     assert finished.returncode == 2, finished.stderr
-    assert "its inputs or outputs are of classes of far.away, which PyTorch has to know first" in finished.stderr
+    assert "its inputs or outputs are of classes of far.away, which PyTorch must know first" in finished.stderr
     assert finished.stderr.count("\n") == 1

@@ -117,7 +117,7 @@ def test_state_that_is_kept_from_run_to_run_is_an_input_and_a_result(tmp_path: P
     ("changed", "message"),
     [
         ((r'(<input axis.*)stride="1"', r'\1stride="2"'), "slices of 1 from 0 to -1 in steps of 2, not all one by one"),
-        ((r'type="Tanh"', 'type="Tangle"'), r"(?s)Tangle .*there is no such operator here.*its body holds a layer"),
+        ((r'type="Tanh"', 'type="Tangle"'), r"(?s)Tangle .*the operator is not supported.*its body holds a layer"),
         ((r'<edge from-layer="\d+" to-layer', '<edge from-layer="999" to-layer'), "its body holds a layer that cannot"),
     ],
 )

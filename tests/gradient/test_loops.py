@@ -179,5 +179,5 @@ def test_a_loop_whose_values_grow_has_no_gradient_and_says_why() -> None:
             loss = R.sum(found[0])
             return loss
 
-    with pytest.raises(GradientError, match=r"(?s)what it carries changes its size.*in found = R.loop"):
+    with pytest.raises(GradientError, match=r"(?s)a carried value changes its size.*in found = R.loop"):
         Gradient("main")(Growing)

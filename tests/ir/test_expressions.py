@@ -118,7 +118,7 @@ def test_an_unknown_operator_suggests_near_names() -> None:
     with pytest.raises(IRError, match=r"there is no operator 'relax.ad'; did you mean .*relax.add"):
         Op.get("relax.ad")
     with pytest.raises(
-        IRError, match=r"there is no operator 'zzzzzz'; declare operators of your own first, with rx.operator$"
+        IRError, match=r"there is no operator 'zzzzzz'; declare your own operators first, by rx.operator$"
     ):
         Op.get("zzzzzz")
 

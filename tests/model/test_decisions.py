@@ -363,7 +363,7 @@ def test_a_file_that_is_no_target_is_said(tmp_path: Path) -> None:
 
 
 def test_a_target_beside_what_does_not_depend_on_it_is_refused(model: Path) -> None:
-    with pytest.raises(UsageError, match="a target decides between precisions"):
+    with pytest.raises(UsageError, match="a target needs a precision"):
         optimize(model, target="amx")
     with pytest.raises(UsageError, match="times are measured on this machine"):
         optimize(model, target="amx", precision="auto", measure=True)

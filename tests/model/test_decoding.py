@@ -237,7 +237,7 @@ def test_what_transformers_says_of_its_own_kernels_is_not_passed_on() -> None:
 
 
 def test_a_model_that_keeps_its_state_somewhere_else_than_in_a_cache_is_refused() -> None:
-    with pytest.raises(ConvertError, match="_Remembering keeps more of a text than is in its cache, or a state that"):
+    with pytest.raises(ConvertError, match="_Remembering keeps more of a text than its cache, or has a state that"):
         read_decoder(_Remembering(STATES["Mamba, without attention"]()).eval())
 
 
@@ -249,7 +249,7 @@ def test_a_model_whose_state_grows_with_the_text_is_refused() -> None:
     config = transformers.GlmMoeDsaConfig(
         vocab_size=32, num_key_value_heads=2, bos_token_id=1, eos_token_id=2, **sizes, **parts, **experts, **index
     )
-    with pytest.raises(ConvertError, match=r"GlmMoeDsaForCausalLM keeps .* or a state that grows with it"):
+    with pytest.raises(ConvertError, match=r"GlmMoeDsaForCausalLM keeps .* or has a state that grows with the text"):
         read_decoder(transformers.AutoModelForCausalLM.from_config(config).eval())
 
 
@@ -574,7 +574,9 @@ def test_what_cannot_be_generated_is_said(llama: tuple[Any, IRModule], tmp_path:
     several: Any = [[1, 2], [3, 4]]
     with pytest.raises(UsageError, match="a prompt is one text, and several are given; give them to generate_together"):
         generate(fast_decoder(module, longest=8).session(1), several, 3)
-    with pytest.raises(UsageError, match="the decoder reads 1 at a time, and 2 prompts are given; export it with a ba"):
+    with pytest.raises(
+        UsageError, match="the decoder reads 1 at a time, and 2 prompts are given; export it with a dynamic ba"
+    ):
         generate_texts(module, several, 3)
     with pytest.raises(UsageError, match="the decoder reads 1 texts together, and 2 prompts are given"):
         generate_together(fast_decoder(module, longest=8).session(1), several, 3)
@@ -600,7 +602,7 @@ def test_an_id_beyond_the_vocabulary_is_named(llama: tuple[Any, IRModule]) -> No
 
 
 def test_a_text_beyond_the_table_of_places_is_named_with_its_tokens() -> None:
-    with pytest.raises(ExecutionError, match=r"tokens 0 to 32 of the text: .*where its table of places ends"):
+    with pytest.raises(ExecutionError, match=r"tokens 0 to 32 of the text: .*beyond the end of its table of positions"):
         generate_texts(read_decoder(made("GPT-2, places from a table")), [[1] * 33], 2, threads=1)
 
 
@@ -617,7 +619,9 @@ def test_a_step_of_one_token_reads_a_prompt_token_by_token(llama: tuple[Any, IRM
 
 def test_a_cache_of_one_length_is_refused(llama: tuple[Any, IRModule]) -> None:
     fixed = llama[1].with_function("main", llama[1]["main"].bind_symbolic_vars({"past": 5}))
-    with pytest.raises(UsageError, match="past_0 holds 5 tokens, always; export the decoder with a length"):
+    with pytest.raises(
+        UsageError, match="past_0 holds 5 tokens in every run; export the decoder with a dynamic cache length"
+    ):
         generate_texts(fixed, [PROMPT], COUNT)
 
 

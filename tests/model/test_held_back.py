@@ -62,12 +62,13 @@ def test_a_report_says_how_many_samples_were_for_what() -> None:
     assert report.measured_on.name == "4 samples"
     assert report.measured_on.notes == [
         "Ranges come from 4 other samples, and in the end from all",
-        "Errors are the largest to expect of such inputs: their mean and four standard deviations; nothing was chosen "
-        "by 2 of them",
+        "Errors are the largest to expect of such inputs: the mean plus four standard deviations; 2 of them took no "
+        "part in the choices",
     ]
     assert report.to_dict()["measured_on"]["ranges"] == 4
     assert MeasuredOn(3, 3, 0, are_shared=True).notes[0] == (
-        "Errors were measured on the 3 samples that gave the ranges, and others may err by more: give 4 samples or more"
+        "Errors were measured on the 3 samples that gave the ranges, and other inputs may have larger errors: "
+        "give 4 samples or more"
     )
     _, report = _in_bytes(_drawn(2, seed=1), inputs=[[x] for x in _drawn(5, seed=2)])
     assert report.measured_on == MeasuredOn(2, 3, 2)

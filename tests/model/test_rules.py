@@ -316,5 +316,5 @@ def test_rewrites_that_cannot_be_run_are_told(tmp_path: Path) -> None:
 
 def test_samples_and_ranges_that_nothing_would_use_are_an_error() -> None:
     module = rx.IRModule({"main": main})
-    with pytest.raises(UsageError, match="ask for a run: verify, measure or a precision"):
+    with pytest.raises(UsageError, match="ask for one: verify, measure or a precision"):
         rx.optimize(module, ranges={"x": (0.0, 1.0)})

@@ -385,8 +385,8 @@ def test_a_value_between_two_steps_of_a_quantization_may_go_to_either(domain: st
     [row] = found.differences
     assert row.absolute == 3
     assert row.relative <= row.tolerance <= 1 / 16
-    assert "by what that changes" in found.against
-    assert "by what that changes" not in against(1).against
+    assert "by the effect of one step" in found.against
+    assert "by the effect of one step" not in against(1).against
     for wrong in ({"factor": 1.1}, {"factor": 1, "offset": 13}):
         with pytest.raises(VerificationError, match="output y"):
             against(**wrong)
@@ -404,8 +404,8 @@ def test_codes_may_differ_by_one_where_the_value_before_lies_between_two() -> No
     found = against(1 + 1e-6)
     [row] = found.differences
     assert (row.absolute, row.relative) == (1, row.tolerance)
-    assert "by what that changes" in found.against
-    assert "by what that changes" not in against(1, 1e-6).against
+    assert "by the effect of one step" in found.against
+    assert "by the effect of one step" not in against(1, 1e-6).against
     # A code more where the value is a whole number, and two codes more.
     for wrong in ((1, 0.6), (1.01, 0)):
         with pytest.raises(VerificationError, match="output y"):

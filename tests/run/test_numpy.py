@@ -312,7 +312,7 @@ def _probe_op() -> Op:
 def test_a_size_that_nothing_determines_is_an_error_when_built() -> None:
     n, m = SymVar("n"), SymVar("m")
     x = tensor("x", (n * m,))
-    with pytest.raises(BuildError, match="main: the size n is used, but nothing before it says what it is"):
+    with pytest.raises(BuildError, match="main: the size n is used, but nothing before it defines it"):
         build(program([x], lambda bb, x: ShapeExpr([n])))
 
 

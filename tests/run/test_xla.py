@@ -121,7 +121,7 @@ def test_a_branch_whose_sides_differ_in_size_is_refused_with_both_sizes() -> Non
     bb = BlockBuilder()
     with bb.function("main", [c, x, y]):
         bb.emit_func_output(bb.emit(If(c, _scope(bb, lambda: x), _scope(bb, lambda: y))))
-    with pytest.raises(BuildError, match=r"gives float32 \(2,\) and the other float32 \(3,\); XLA needs one type"):
+    with pytest.raises(BuildError, match=r"gives float32 \(2,\) and the other float32 \(3,\); XLA needs the same type"):
         on_xla(bb.get())["main"](True, [1, 2], [1, 2, 3])
 
 

@@ -68,7 +68,7 @@ def _report(error: Exception) -> int:
     if not isinstance(error, RegraftError):
         rule = _of_a_rule(error)
         if rule is not None:
-            _say(f"error: {type(error).__name__}: {error}, {rule}; --traceback shows how it came there")
+            _say(f"error: {type(error).__name__}: {error}, {rule}; --traceback shows the calls that led there")
             return WRONG_INPUT
         _say(
             f"internal error: {type(error).__name__}: {error}. This is a defect of regraft: --traceback shows where; "

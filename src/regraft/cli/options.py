@@ -27,7 +27,7 @@ DimSizes: TypeAlias = Annotated[
 ]
 FixedSizes: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--fix", metavar="NAME=SIZE", help="Give a symbolic dim a size for good; may be repeated."),
+    typer.Option("--fix", metavar="NAME=SIZE", help="Fix the size of a symbolic dim; may be repeated."),
 ]
 RuleNames: TypeAlias = Annotated[
     list[str] | None,
@@ -68,7 +68,7 @@ Threads: TypeAlias = Annotated[
 ]
 ClockName: TypeAlias = Annotated[
     Literal["cpu", "wall"] | None,
-    typer.Option("--clock", help="Processor time, or time that passes; by default cpu for one thread, else wall."),
+    typer.Option("--clock", help="Processor time, or elapsed time; by default cpu for one thread, else wall."),
 ]
 
 Safetensors: TypeAlias = Annotated[

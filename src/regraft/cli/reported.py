@@ -184,7 +184,7 @@ def _gain_text(one: Attempt) -> str:
 
 def _say_decided(file: str | None) -> None:
     if file is not None:
-        console.print_line(f"Decided in an earlier run, and not measured again (--no-cache does): {file}")
+        console.print_line(f"Decided in an earlier run, and not measured again (--no-cache measures): {file}")
 
 
 def _show_measurement(done: Measurement) -> None:

@@ -44,7 +44,7 @@ def optimize(
     clock: options.ClockName = None,
     budget: Annotated[
         float,
-        typer.Option(min=0.0, help="Seconds of wall time for what is timed; only the trial under way goes on after."),
+        typer.Option(min=0.0, help="Seconds of wall time for measurements; only a trial that runs may go on after."),
     ] = 30.0,
     precision: Annotated[
         str, typer.Option(help="float32, bfloat16, float16, int8, int8-weights, int4-weights; or auto, the fastest.")
@@ -79,7 +79,7 @@ def optimize(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="What --precision may take, such as 8GB; by default what is free."),
+        typer.Option(metavar="SIZE", help="Memory that --precision may take, such as 8GB; by default the free memory."),
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Measure anew, and keep no decision.")] = False,
     report: Annotated[Path | None, typer.Option(help="Write what was done, and left and why, as JSON.")] = None,
@@ -104,7 +104,7 @@ def optimize(
         typer.Option(
             "--pure",
             metavar="DOMAIN[::NAME]",
-            help="Operators of an ONNX model that nobody has declared and that have no effects; may be repeated.",
+            help="Undeclared operators of an ONNX model that have no effects; may be repeated.",
         ),
     ] = None,
     custom_ops: options.CustomOps = None,

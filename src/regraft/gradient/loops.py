@@ -156,7 +156,7 @@ class _Backward:
         tapes = results.fields[-count - 1 :] if isinstance(results, Tuple) else ()
         if body is None or tuple(tapes) != body.params[: count + 1]:
             raise self._refused(
-                "what it carries changes its size, or is no tensor of a known shape: carry tensors of one shape, or "
+                "a carried value changes its size, or is not a tensor of a known shape: carry tensors of one shape, or "
                 "write the steps out"
             )
         return body

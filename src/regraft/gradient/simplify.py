@@ -43,7 +43,7 @@ def _cancel_transposes() -> Rule:
         if not (is_transpose(expr) and is_transpose(matchings[inner])):
             return decline("the two permutations are not both swaps of the last two axes")
         if is_subtype(matchings[matrix].ty, expr.ty) is not True:
-            return decline("less is known of the type of what is transposed twice")
+            return decline("the type of the twice transposed value is less precisely known")
         return matchings[matrix]
 
     return Rule(is_op("relax.permute_dims")(inner), cancel_transposes, "permute_dims(permute_dims(a)) -> a")
@@ -65,7 +65,7 @@ def _transpose_factors() -> Rule:
             return decline("the factors are no matrices, or their leading axes may broadcast")
         rewritten = matmul(transposed(b), transposed(a), call.attrs.out_dtype)
         if is_subtype(rewritten.ty, matchings[swap].ty) is not True:
-            return decline("less would be known of the type of the product")
+            return decline("the type of the product would be less precisely known")
         return {matchings[swap]: rewritten}
 
     name = "permute_dims(matmul(a, b)) -> matmul(permute_dims(b), permute_dims(a))"

@@ -76,7 +76,7 @@ class _DecompositionWriter(BindingRecorder):
         try:
             value = record(call, self)
         except DecomposeError as error:
-            refuse_operator(binding, call.op, f" and no gradient by what it means ({error})")
+            refuse_operator(binding, call.op, f" and its definition has no gradient ({error})")
         if is_subtype(value.ty, var.ty) is not True:
             self.bindings.append(MatchCast(var, value, var.ty))
         else:

@@ -328,9 +328,7 @@ class Op(OpAttributes, Expr):
             return found
         stems = {known.removeprefix("relax."): known for known in _registry}
         near = meant(name.removeprefix("relax."), stems, 3, stems.__getitem__)
-        raise IRError(
-            f"there is no operator {name!r}; {near or 'declare operators of your own first, with rx.operator'}"
-        )
+        raise IRError(f"there is no operator {name!r}; {near or 'declare your own operators first, by rx.operator'}")
 
     @staticmethod
     def all() -> tuple[Op, ...]:

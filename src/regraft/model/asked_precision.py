@@ -101,9 +101,9 @@ def check_precision(
     only_lower = samples, min_cosine, min_agreement, None if error_measure == "largest" else error_measure
     if precision == "float32" and any(one is not None for one in only_lower):
         what = "samples for ranges, a cosine, an agreement and an error measure"
-        raise UsageError(f"{what} are for a precision; give one, such as auto")
+        raise UsageError(f"{what} need a precision; give one, such as auto")
     if precision == "float32" and max_error is not None and not measure:
-        raise UsageError("a max_error is for a precision, or for measure; give one of them, such as precision auto")
+        raise UsageError("a max_error needs a precision or measure; give one of them, such as precision auto")
     if target is not None:
         form_of(target)
 
@@ -131,7 +131,7 @@ def choose(
     if free is not None and needed > free:
         refuse_or_stream(asked.precision, needed, free)
         if asked.error_measure != "largest":
-            raise UsageError("memory does not hold the model beside another form, and the measure needs both to run")
+            raise UsageError("the memory is too small for the model and a second form of it, and the measure runs both")
         tell("layer by layer")
         found, report = weights_by_layer(module, asked.precision, allowed, asked.machine)
         return Choice(found, None, report, [], [])
@@ -222,9 +222,7 @@ def check_choice(opened: Model, result: Model, choice: Choice) -> Verification:
     if measured_on is not None and len(found) > 1:
         against += f", on {len(found)} {'random inputs' if measured_on.are_random else 'samples'}"
     if max(errors) > most:
-        raise VerificationError(
-            f"the result as it is handed over has {error_beyond(max(errors), most)}", differences, against
-        )
+        raise VerificationError(f"the final result has {error_beyond(max(errors), most)}", differences, against)
     return Verification(differences, against)
 
 

@@ -136,7 +136,7 @@ class Attempt:
             return self.problem or ""
         if self.allowed is None:
             return "kept"
-        return f"kept: errors of up to {self.allowed:.2g} are other steps of its own quantization"
+        return f"kept: errors of up to {self.allowed:.2g} come from other steps of its own quantization"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def refuse_or_stream(precision: str, needed: int, allowed: int) -> None:
     if precision not in BITS:
         raise UsageError(
             f"comparing the model in {precision} with itself takes about {in_gigabytes(needed)} of memory, and "
-            f"{in_gigabytes(allowed)} are there; {' and '.join(BITS)} are done layer by layer and need no run, or "
+            f"{in_gigabytes(allowed)} are available; {' and '.join(BITS)} are chosen by layer without a run, or "
             "allow more (--memory)"
         )
 
@@ -65,5 +65,5 @@ def _kept_in(bits: int, error: float, most_error: float) -> str:
 
 def _problem(errors: dict[str, float], most_error: float) -> str:
     if not errors:
-        return "there is no layer that it could compute in few bits"
+        return "it can compute no layer in few bits"
     return f"each layer alone errs by {min(errors.values()):.3g} or more, where {most_error:.3g} is allowed"

@@ -125,11 +125,11 @@ def _may_be(result: Type, ty: Type | None, *, alike: bool) -> bool:
 def _without_result(param: Var, *, is_cache: bool) -> UsageError:
     shape = shape_of(param)
     if is_cache:
-        return UsageError(f"it takes keys and values, {param.name_hint}, and gives none back for them")
+        return UsageError(f"it takes keys and values, {param.name_hint}, and returns no new ones")
     if len(shape) == 4:
         return UsageError(
-            f"{param.name_hint} holds {shape[2]} tokens, always; export the decoder with a length of the cache that is "
-            "open, or give a folder of transformers"
+            f"{param.name_hint} holds {shape[2]} tokens in every run; export the decoder with a dynamic cache length, "
+            "or give a folder of transformers"
         )
     return _neither(param)
 

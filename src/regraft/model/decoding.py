@@ -95,8 +95,8 @@ def _of_texts(module: IRModule, texts: int) -> IRModule:
     sizes: dict[SymVar, Dim] = {size: texts for size in found if isinstance(size, SymVar)}
     if len(sizes) < len(found):
         raise UsageError(
-            f"the decoder reads {roles.texts} at a time, and {texts} prompts are given; export it with a batch that is "
-            "open, or give a folder of transformers"
+            f"the decoder reads {roles.texts} at a time, and {texts} prompts are given; export it with a dynamic "
+            "batch, or give a folder of transformers"
         )
     return module.with_function("main", bind_sizes(function, sizes))
 

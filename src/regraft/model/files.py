@@ -48,8 +48,8 @@ def check_name(path: Path) -> None:
         str(path).encode()
     except UnicodeEncodeError:
         raise UsageError(
-            f"{str(path).encode(errors='backslashreplace').decode()}: this name has bytes that are no UTF-8; rename it "
-            "(where it is UTF-8 and the locale is not, set PYTHONUTF8=1)"
+            f"{str(path).encode(errors='backslashreplace').decode()}: this name is not valid UTF-8; rename it "
+            "(if it is UTF-8, but the locale is not, set PYTHONUTF8=1)"
         ) from None
 
 

@@ -200,9 +200,9 @@ def _tried_on(
 ) -> TriedOn:
     """The inputs of the trial runs. Raises `UsageError` for samples and ranges that would not be used."""
     if (inputs is not None or ranges) and not runs:
-        raise UsageError("inputs and ranges say what the model runs on; ask for a run: verify, measure or a precision")
+        raise UsageError("inputs and ranges need a run of the model; ask for one: verify, measure or a precision")
     if inputs is not None and ranges:
-        raise UsageError("ranges are for random inputs, and samples take their place; leave out one of the two")
+        raise UsageError("ranges are for random inputs, which samples replace; leave out one of the two")
     return TriedOn(seed, dims, ranges, inputs)
 
 
@@ -211,7 +211,7 @@ def _machine(target: MachineChoice | None, precision: str, *, measure: bool) -> 
     if target is None:
         return this_machine()
     if precision == "float32":
-        raise UsageError("a target decides between precisions; give one, such as auto, beside it")
+        raise UsageError("a target needs a precision, such as auto, to decide on")
     if measure:
         raise UsageError("times are measured on this machine, and the target is another; leave out measure or target")
     return machine_of(target)

@@ -52,15 +52,15 @@ class MeasuredOn:
         notes: list[str] = []
         if self.are_shared:
             notes.append(
-                f"Errors were measured on the {_counted(self.ranges, 'sample')} that gave the ranges, and others may "
-                f"err by more: give {_FEWEST} samples or more"
+                f"Errors were measured on the {_counted(self.ranges, 'sample')} that gave the ranges, and other inputs "
+                f"may have larger errors: give {_FEWEST} samples or more"
             )
         elif self.ranges:
             then = ", and in the end from all" if self.ranges_of_all else ""
             notes.append(f"Ranges come from {_counted(self.ranges, 'other sample')}{then}")
         if self.runs > 1:
-            held = f"; nothing was chosen by {self.held_back} of them" if self.held_back else ""
-            of = f"Errors are the largest to expect of such inputs: their mean and four standard deviations{held}"
+            held = f"; {self.held_back} of them took no part in the choices" if self.held_back else ""
+            of = f"Errors are the largest to expect of such inputs: the mean plus four standard deviations{held}"
             notes.append(of)
         return notes
 

@@ -140,7 +140,7 @@ def _offered(name: str) -> EntryPoint:
         raise UsageError(f"there are no rules {name!r}: no file that ends in .py; packages offer: {there}; {advice}")
     if len(named) > 1:
         owners = " and ".join(map(_owner, named))
-        raise UsageError(f"several packages offer rules {name!r}: {owners}; take one away, or name a file of rules")
+        raise UsageError(f"several packages offer rules {name!r}: {owners}; uninstall one, or name a file of rules")
     return named[0]
 
 

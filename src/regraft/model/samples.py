@@ -151,9 +151,9 @@ def _check(place: str, function: Function, inputs: Sequence[Any], *, finite: boo
         except (ValueError, TypeError, RuntimeError) as error:  # rows of different lengths, or a tensor with a gradient
             raise UsageError(f"{place}: input {name} is no array: {error}") from error
         if finite and not array.size:
-            raise UsageError(f"{place}: input {name} has no elements ({array.shape}), which say nothing of ranges")
+            raise UsageError(f"{place}: input {name} has no elements ({array.shape}), which give no range")
         if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise UsageError(f"{place}: input {name} holds NaN or infinities, which say nothing of ranges")
+            raise UsageError(f"{place}: input {name} holds NaN or infinities, which give no range")
         if isinstance(ty, TensorType):
             labels.append(f"input {name}")
             # NumPy saves dtypes that it has no name for as plain bytes.

@@ -102,7 +102,7 @@ class PrecisionSearch:
     def _tried_whole(self, one: Candidate, row: Attempt, best: Attempt | None) -> CandidateResult:
         made, whole = self.trials.whole(one)
         if whole is None:
-            problem = "there is no layer that it could compute in few bits" + made.why_none
+            problem = "it can compute no layer in few bits" + made.why_none
             return CandidateResult(replace(row, problem=problem))
         layers, whole = made.layers, self.trials.held_to_others(whole)
         if one.make is None:
@@ -135,7 +135,7 @@ class PrecisionSearch:
         if self.trials.deadline.is_over:
             self.trials.is_cut_short = True
             return CandidateResult(
-                replace(row, problem=f"{problem}; no time was left to find the layers that err the most")
+                replace(row, problem=f"{problem}; no time was left to find the layers with the largest errors")
             )
         try:
             return self._narrowed(one, row, problem, best)

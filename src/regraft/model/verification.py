@@ -30,7 +30,7 @@ from .models import Model, form_of, open_model, output_names, output_types, run_
 from .samples import Samples, TriedOn
 from .sensitivity import codes_within_steps, has_loops, rounds_to_steps, tolerances_by_own_change, tolerances_by_steps
 
-_BY_STEPS: Final = "; where values were rounded to other steps of its quantization, by what that changes"
+_BY_STEPS: Final = "; values that were rounded to other steps of its quantization, by the effect of one step"
 """The ending of ``against`` if the tolerance comes from the scales of a quantization."""
 WITHOUT_OVERFLOW: Final = " without the overflow of its 8-bit products, which this processor sums in 16 bits"
 """The ending of ``against`` if the model's own framework gives wrong sums here; see `run_exactly`."""
@@ -196,7 +196,7 @@ def _furthest(rows: Sequence[OutputDifference]) -> OutputDifference:
     return replace(furthest, shapes=tuple(dict.fromkeys(one.shape for one in rows)))
 
 
-_NOTHING: Final = "nothing: it takes or gives text or maps alone, so all of it is carried as it is"
+_NOTHING: Final = "nothing: its inputs or outputs are only text or maps, so all of it is carried unchanged"
 
 
 class _Reference(NamedTuple):

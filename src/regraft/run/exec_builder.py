@@ -131,7 +131,7 @@ class ExecBuilder:
     def emit_ret(self, result: int) -> None:
         """Return the value in a register."""
         if parts(result)[0] is not Kind.REGISTER:
-            raise BuildError("a function returns what a register holds")
+            raise BuildError("a function returns the value of a register")
         self._emit(Instruction("ret", operands=(result,)))
 
     def emit_goto(self, pc_offset: int) -> None:

@@ -61,7 +61,7 @@ class Executable:
         Raises `ExecutionError` if the engine runs a program as a whole.
         """
         raise ExecutionError(
-            f"target {self.target!r} runs a program as a whole, so nothing can look on at its calls; "
+            f"target {self.target!r} runs a program as a whole, so its calls cannot be instrumented; "
             'build for "numpy" (or "llvm")'
         )
 

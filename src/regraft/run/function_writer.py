@@ -359,7 +359,7 @@ class FunctionWriter:
                 continue
             name = self._sizes.get(variable)
             if name is None:
-                raise BuildError(f"{self.name}: the size {variable} is used, but nothing before it says what it is")
+                raise BuildError(f"{self.name}: the size {variable} is used, but nothing before it defines it")
             if name != variable.name:
                 renamed[variable] = SymVar(name)
         return str(substitute(known, renamed))

@@ -137,7 +137,7 @@ class _CompiledFunction:
         except SchemaError as error:
             raise BuildError(f"{name}: {runtime} lacks an operator: {error}") from error
         if not lowered.outputs and not len(lowered.graph):
-            raise BuildError(f"{name}: it gives no tensor, so that there is nothing to run")
+            raise BuildError(f"{name}: it returns no tensor, so there is nothing to run")
         for port in (*lowered.inputs, *lowered.outputs):
             _refuse_packed(port.value, name, runtime)
         self._session: Final = open_session(lowered, name)

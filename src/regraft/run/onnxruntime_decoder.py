@@ -170,7 +170,7 @@ class DecoderSession:
         try:
             self._session.run_bound(binding)
         except ExecutionError as error:
-            hint = "where its table of places ends, a model cannot go on"
+            hint = "a model cannot continue beyond the end of its table of positions"
             raise ExecutionError(f"tokens {self.length} to {total - 1} of the text: {error} ({hint})") from error
 
     def _is_read_again(self, count: int) -> bool:
@@ -183,8 +183,8 @@ class DecoderSession:
         count = ids.shape[1]
         if count % at_once:
             raise ExecutionError(
-                f"the decoder takes {at_once} tokens in each step, and {count} are given; export it with a number "
-                "of tokens that is open"
+                f"the decoder takes {at_once} tokens in each step, and {count} are given; export it with "
+                "a dynamic number of tokens"
             )
         parts = [ids[:, first : first + at_once].tolist() for first in range(0, count, at_once)]
         return np.concatenate([self.step_together(part) for part in parts], axis=1)

@@ -45,7 +45,7 @@ def operator_times(
     of building and running.
     """
     if target not in ENGINES:
-        raise BuildError(f"{target} does not say how long each operator takes; these do: {', '.join(ENGINES)}")
+        raise BuildError(f"{target} does not report the time of each operator; these do: {', '.join(ENGINES)}")
     module = settled(module)
     if target == "onnxruntime":
         return _by_onnxruntime(module, name, inputs, runs, options)

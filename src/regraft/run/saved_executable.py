@@ -39,7 +39,7 @@ def save_executable(executable: Executable, path: str | os.PathLike[str]) -> Non
         content = {"target": executable.target, "program": save_json(executable.program)}
     else:
         raise ExecutionError(
-            f"what is built for {executable.target!r} holds the weights in a form of its own and keeps no program; "
+            f"an executable for {executable.target!r} holds the weights in its own form and keeps no program; "
             'build for "numpy" (or "llvm"), or save the module with save_json'
         )
     try:

@@ -52,8 +52,8 @@ def loop(
         return tracing.scan(limit, numbered)
     if rows:
         raise BuildError(
-            "a loop stacks what each step gives, and only a run tells how many steps there are; PyTorch has no such "
-            "loop in a program that it traces: run the program on another target, or carry a tensor of a known size"
+            "a loop stacks a result of each step, and its number of steps is known at run time only; PyTorch cannot "
+            "trace such a loop: run the program on another target, or carry a tensor of a known size"
         )
     return tracing.repeat(limit, None if is_left_out(condition) else condition, numbered)
 

@@ -68,7 +68,7 @@ class VirtualMachine:
     def __init__(self, executable: Executable, device: object = None, memory_cfg: object = None) -> None:
         del memory_cfg
         if not isinstance(executable, Executable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ExecutionError(f"a virtual machine runs what build gives, not a {type(executable).__name__}")
+            raise ExecutionError(f"a virtual machine runs the result of build, not a {type(executable).__name__}")
         several = isinstance(device, list | tuple)
         devices = cast("Sequence[object]", device) if several else (device,)
         for one in devices:

@@ -216,7 +216,7 @@ def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]
             if seen[0] != seen[-1]:
                 raise BuildError(
                     f"one side of this branch gives {_described(*seen[0])} and the other {_described(*seen[-1])}; XLA "
-                    f"needs one type of both, since it compiles before the condition is known"
+                    f"needs the same type from both, because it compiles before the condition is known"
                 )
             return arrays
 

@@ -27,15 +27,17 @@ def loop(
     """The results of a loop, with the operator's operands; an empty tuple or None is an omitted operand."""
     lengths = sorted({x.shape[0] for x in scanned})
     if len(lengths) > 1:
-        raise ExecutionError(f"what a loop scans has {' and '.join(map(str, lengths))} slices; expected one number")
+        raise ExecutionError(
+            f"the inputs that a loop scans have {' and '.join(map(str, lengths))} slices; expected one number"
+        )
     limit: Any = lengths[0] if scanned else None if is_left_out(count) else count
     tracing = _LoopBody(body, carried)
     if is_left_out(condition) and not isinstance(limit, jax.core.Tracer):
         return tracing.scan(scanned, max(int(limit), 0))
     if rows:
         raise BuildError(
-            "a loop stacks what each step gives, and only a run tells how many steps there are; XLA needs that number "
-            "when it compiles: run the program on another target, or carry a tensor of a known size"
+            "a loop stacks a result of each step, and its number of steps is known at run time only; XLA needs that "
+            "number when it compiles: run the program on another target, or carry a tensor of a known size"
         )
     return tracing.repeat(scanned, limit, None if is_left_out(condition) else condition)
 
@@ -95,6 +97,6 @@ class _LoopBody:
             shown = [", ".join(f"{x.dtype} {tuple(x.shape)}" for x in row) for row in (self._first, arrays)]
             raise BuildError(
                 f"a step of a loop is given {shown[0]} and gives {shown[1]}; XLA compiles one step for all, in which "
-                "what is carried keeps its shapes: run the program on another target, or carry tensors of one size"
+                "carried values keep their shapes: run the program on another target, or carry tensors of one size"
             )
         return arrays, [jnp.asarray(row) for row in given[self._count :]]

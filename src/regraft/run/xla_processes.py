@@ -65,7 +65,7 @@ def connect(
             _watches.append(_watch(heartbeat_seconds))
     except (RuntimeError, ValueError) as error:
         where = f" at {coordinator}" if coordinator else ""
-        raise BuildError(f"the processes{where} do not come together: {str(error).splitlines()[0]}") from error
+        raise BuildError(f"the processes{where} cannot connect: {str(error).splitlines()[0]}") from error
 
 
 def _watch(heartbeat_seconds: int) -> ProcessWatch:
@@ -82,8 +82,8 @@ def _watch(heartbeat_seconds: int) -> ProcessWatch:
             watch.join(host, int(port), key, _WATCH_SECONDS)
         except OSError as error:
             warnings.warn(
-                f"process {state.process_id} cannot reach process 0 at {host}:{port} ({error}), so that one has ended "
-                f"shows only when JAX misses it, after {_JAX_WAITS * heartbeat_seconds} s",
+                f"process {state.process_id} cannot reach process 0 at {host}:{port} ({error}), so the end of a "
+                f"process shows only when JAX notices it, after {_JAX_WAITS * heartbeat_seconds} s",
                 stacklevel=3,
             )
     watch.report_own_end()

@@ -372,7 +372,7 @@ def _template(ty: Type, place: str, sizes: Mapping[str, int], arrays: list[tuple
         return tuple([CompiledValue(int, _size(dim, place, sizes)) for dim in ty.values])
     if isinstance(ty, PrimType) and ty.value is not None and not isinstance(ty.value, SymExpr):
         return CompiledValue(type(ty.value), ty.value)
-    raise BuildError(f"{place} is {ty!r}, which does not tell for what it would be compiled; call the function first")
+    raise BuildError(f"{place} is {ty!r}, which does not determine the compiled program; call the function first")
 
 
 def _size(dim: Dim, place: str, sizes: Mapping[str, int]) -> int:

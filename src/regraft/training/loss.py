@@ -58,7 +58,7 @@ class Loss:
     def compute(self, predictions: Expr, targets: Expr, weights: Expr | None) -> Expr:
         """The loss as an expression."""
         del predictions, targets, weights
-        raise NotImplementedError(f"{type(self).__name__} has no method compute, which says what the loss is")
+        raise NotImplementedError(f"{type(self).__name__} has no method compute, which defines the loss")
 
     def __call__(self, predictions: Var | Type, targets: Var | Type, weights: Var | Type | None = None) -> Function:
         """The program ``loss(predictions, targets[, weights])``, public under the name of the loss."""

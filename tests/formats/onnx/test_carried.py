@@ -216,5 +216,5 @@ def test_a_model_that_is_carried_whole_has_nothing_to_run() -> None:
     model = _model([_node("SequenceConstruct", ["x", "x"], ["y"])], [_tensor("x", 1, ["n", 3])], [_value("y", kind)])
     result = rx.optimize(model)
     assert [value.name for value in result.graph.output] == ["y"]
-    with pytest.raises(BuildError, match="it gives no tensor, so that there is nothing to run"):
+    with pytest.raises(BuildError, match="it returns no tensor, so there is nothing to run"):
         rx.build(from_onnx(model, carry=True), target="onnxruntime")["main"]

@@ -96,8 +96,8 @@ def test_all_unsupported_operators_are_listed_with_their_nodes() -> None:
         from_onnx(model)
     lines = str(caught.value).splitlines()
     assert lines[1:] == [
-        "  RandomUniformLike (node noise): its values are random, which a program's are not; draw them outside and "
-        "give them as an input",
+        "  RandomUniformLike (node noise): its values are random, but a program is deterministic; draw them outside "
+        "and pass them as an input",
         "  Quaternion (node turn): the operator is not supported",
     ]
 

@@ -227,8 +227,8 @@ def test_sizes_that_inputs_decide_have_names_of_their_own() -> None:
     ("op_type", "feeds", "message"),
     [
         ("Expand", {"x": _x(2), "t": _i(2, 3)}, "the rank of its result is known at run time only"),
-        ("ReduceSum", {"x": _x(2, 3), "t": _i(0)}, "how many elements input 1 has is known at run time only"),
-        ("Squeeze", {"x": _x(1, 3)}, "which axes have size 1 is known at run time only: x0 may be 1 or not"),
+        ("ReduceSum", {"x": _x(2, 3), "t": _i(0)}, "the number of elements of input 1 is known at run time only"),
+        ("Squeeze", {"x": _x(1, 3)}, "the axes of size 1 are known at run time only: x0 may be 1 or not"),
     ],
 )
 def test_a_rank_that_an_input_decides_is_refused(op_type: str, feeds: Feeds, message: str) -> None:

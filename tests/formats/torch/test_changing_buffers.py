@@ -284,5 +284,5 @@ def test_a_parameter_that_a_model_changes_is_named_with_what_to_do() -> None:
             return self.layer(x)
 
     program = torch.export.export(Rescaled(), _rows(0))
-    with pytest.raises(ConvertError, match=r"parameter layer\.weight while it runs.*run the model once before"):
+    with pytest.raises(ConvertError, match=r"parameter layer\.weight while it runs.*run it once before"):
         rx.optimize(program)

@@ -136,6 +136,8 @@ def onnx_attribute(name: str, value: Any) -> Any:
                 return [float(item) for item in plain]
             return plain or None
         case SymExpr():
-            raise ConvertError(f"attribute {name} is {value}, which the run decides; an attribute of ONNX is a number")
+            raise ConvertError(
+                f"attribute {name} is {value}, which is known at run time only; an attribute of ONNX is a number"
+            )
         case _:
             return value

@@ -145,9 +145,7 @@ class LayerCall:
         """The numbers of an operand that has to be a small constant; raises `UnsupportedLayerError` if it is not."""
         found = self.inputs[index].numbers if index < len(self.inputs) else None
         if found is None:
-            raise UnsupportedLayerError(
-                f"its operand {index} is computed as the model runs, or too large to be looked at"
-            )
+            raise UnsupportedLayerError(f"its operand {index} is computed at run time, or too large to be evaluated")
         return found
 
     def rank(self, index: int) -> int:

@@ -50,7 +50,7 @@ def row(*kinds: str) -> Callable[[LayerRow], LayerRow]:
 @row(*_SAME)
 def _same(call: LayerCall) -> str:
     if call.text("auto_broadcast", "numpy") not in _BROADCASTING[:2]:
-        raise UnsupportedLayerError(f"it broadcasts in the way {call.text('auto_broadcast')}")
+        raise UnsupportedLayerError(f"it uses the broadcast mode {call.text('auto_broadcast')}")
     return call.node(_SAME[call.layer.kind], *call.inputs)
 
 
@@ -216,7 +216,7 @@ def _attention(call: LayerCall) -> str:
 @row("MVN")
 def _mvn(call: LayerCall) -> str:
     if len(call.inputs) < 2:
-        raise UnsupportedLayerError("its axes are not told by an operand (operation set 6 has them so)")
+        raise UnsupportedLayerError("its axes are not given by an operand, as in operation set 6")
     x, axes = call.inputs
     centered = call.node("Sub", x, call.node("ReduceMean", x, axes, keepdims=1))
     if not call.flag("normalize_variance", True):
@@ -319,7 +319,7 @@ def _logical_reduction(call: LayerCall) -> str:
 @row("TopK")
 def _topk(call: LayerCall) -> list[str]:
     if call.text("sort", "value") == "index":
-        raise UnsupportedLayerError("it sorts what it finds by place")
+        raise UnsupportedLayerError("it sorts its results by index")
     count = call.node("Reshape", call.cast(call.inputs[1], "int64"), call.graph.integers(1))
     largest = int(call.text("mode") == "max")
     values, places = call.graph.nodes_of("TopK", [call.inputs[0], count], 2, axis=call.integer("axis"), largest=largest)
@@ -350,7 +350,7 @@ def _reshape(call: LayerCall) -> str:
 @row("Broadcast")
 def _broadcast(call: LayerCall) -> str:
     if call.text("mode", "numpy") not in ("numpy", "bidirectional") or len(call.inputs) > 2:
-        raise UnsupportedLayerError(f"it broadcasts in the way {call.text('mode')}")
+        raise UnsupportedLayerError(f"it uses the broadcast mode {call.text('mode')}")
     return call.node("Expand", call.inputs[0], _whole(call, 1))
 
 
@@ -376,7 +376,7 @@ def _variadic_split(call: LayerCall) -> list[str]:
     known, whole = call.inputs[2].numbers, call.inputs[0].port.sizes
     if known is not None and (known < 0).any():
         if whole is None or whole[axis] < 0:
-            raise UnsupportedLayerError("one of its lengths is what is left of a size that is not known")
+            raise UnsupportedLayerError("one of its lengths is the rest of a size that is not known")
         left = whole[axis] - int(known[known >= 0].sum())
         lengths = call.graph.integers(*(left if one < 0 else int(one) for one in known))
     return call.graph.nodes_of("Split", [call.inputs[0], lengths], len(call.layer.outputs), axis=axis)
@@ -429,7 +429,7 @@ def _mask(call: LayerCall, key: str, count: int) -> list[int]:
 def _pad(call: LayerCall) -> str:
     mode = call.text("pad_mode", "constant").lower()
     if mode not in ("constant", "edge", "reflect"):
-        raise UnsupportedLayerError(f"it pads in the way {mode}")
+        raise UnsupportedLayerError(f"it uses the padding mode {mode}")
     pads = call.node("Concat", _whole(call, 1), _whole(call, 2), axis=0)
     return call.node("Pad", call.inputs[0], pads, *call.inputs[3:4], mode=mode)
 
@@ -461,7 +461,7 @@ _SUMS: Final = {"none": "none", "sum": "add", "prod": "mul", "min": "min", "max"
 def _scatter_nd(call: LayerCall) -> str:
     way = call.text("reduction", "none")
     if way not in _SUMS:
-        raise UnsupportedLayerError(f"it joins numbers by {way}")
+        raise UnsupportedLayerError(f"it uses the reduction {way}")
     data, _, updates = call.inputs
     return call.node("ScatterND", data, _whole(call, 1), updates, reduction=_SUMS[way])
 
@@ -470,7 +470,7 @@ def _scatter_nd(call: LayerCall) -> str:
 def _scatter_elements(call: LayerCall) -> str:
     way = call.text("reduction", "none")
     if way not in _SUMS or not call.flag("use_init_val", True):
-        raise UnsupportedLayerError(f"it joins numbers by {way}")
+        raise UnsupportedLayerError(f"it uses the reduction {way}")
     return call.node("ScatterElements", *call.inputs[:3], axis=_axis(call, 3), reduction=_SUMS[way])
 
 

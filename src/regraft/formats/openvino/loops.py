@@ -194,7 +194,7 @@ def _together(graph: Graph, stacked: str, cut: _Slices, port: Port) -> str:
         ends = [graph.integers(number) for number in (-1, -_LAST, 0, -1)]
         stacked = graph.node("Slice", stacked, *ends)
     if port.sizes is None:
-        raise UnsupportedLayerError("the rank of what it puts together is not known")
+        raise UnsupportedLayerError("the rank of the results that it stacks is not known")
     axis = cut.axis % len(port.sizes)
     order = [*range(1, axis + 1), 0, *range(axis + 1, len(port.sizes))]
     return graph.node("Transpose", stacked, perm=order) if axis else stacked

@@ -113,7 +113,7 @@ class _Network:
             return
         row, nested = ROWS.get(layer.kind), NESTED.get(layer.kind)
         if (row is None and nested is None) or not layer.outputs:
-            self._leave(layer, "there is no such operator here")
+            self._leave(layer, "the operator is not supported")
             return
         before = len(self._graph.nodes)
         try:
@@ -141,7 +141,7 @@ class _Network:
         """Report a layer as unreadable if it reads an output that the row of the source layer did not write."""
         for source in layer.inputs:
             if source not in self._values and any(known.layer == source.layer for known in self._values):
-                self._leave(layer, "it reads the places of a pool, which are counted otherwise here")
+                self._leave(layer, "it reads the indices of a pooling, which are not supported")
 
     def _leave(self, layer: Layer, why: str) -> None:
         self._problems.append(f"{layer.kind} ({layer.version}), layer {layer.name}: {why}")

@@ -26,7 +26,7 @@ def _common(call: LayerCall, plain: tuple[str, ...]) -> dict[str, Any]:
     if direction not in _DIRECTIONS:
         raise UnsupportedLayerError(f"it goes {direction}")
     if any(call.text(key, "") for key in ("activations_alpha", "activations_beta")):
-        raise UnsupportedLayerError("its activations have numbers of their own")
+        raise UnsupportedLayerError("its activations have parameters")
     names = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
     if found == found[: len(plain)] * 2:
         found = found[: len(plain)]  # Once for each direction, as ONNX writes them.

@@ -113,8 +113,8 @@ def _check_states(step: StepWithCache, kept: list[torch.Tensor], texts: int) -> 
 
 def _is_kept_elsewhere(model: Any) -> ConvertError:
     return ConvertError(
-        f"{type(model).__name__} keeps more of a text than is in its cache, or a state that grows with it, or begins "
-        "with something else than zeros; run it with transformers"
+        f"{type(model).__name__} keeps more of a text than its cache, or has a state that grows with the text or does "
+        "not start at zeros; run it with transformers"
     )
 
 

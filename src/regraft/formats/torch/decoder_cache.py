@@ -51,7 +51,7 @@ def filled_cache(model: Any, ids: torch.Tensor) -> Any:
         is_known = cache is not None and (made is not _plain or _KeptOfText.of(cache).states is None)
         if hasattr(found, "logits") and is_known and _is_whole(cache, ids.shape[1]):
             return cache
-        reasons.append("its cache is not keys and values of all tokens, and states")
+        reasons.append("its cache does not consist of states, and keys and values of all tokens")
     raise ConvertError(
         f"{type(model).__name__} does not run with a cache that can be taken apart ({reasons[-1]}); "
         "run it with transformers"

@@ -137,7 +137,7 @@ def _fixing_nothing(sizes: Any) -> Generator[None]:
         found = evaluate(symbol, *args, **kwargs)
         is_number = not isinstance(found, bool) and not getattr(found, "is_Boolean", False)
         if is_number and symbol.expr.free_symbols:
-            raise UnsupportedCallError(f"PyTorch takes it apart for one size only, {symbol.expr} = {found}")
+            raise UnsupportedCallError(f"PyTorch decomposes it for one size only, {symbol.expr} = {found}")
         return found
 
     sizes.evaluate_sym_node = watched

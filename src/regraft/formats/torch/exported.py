@@ -58,12 +58,12 @@ def export(
 
 
 _NO_FAKE_KERNEL: Final = (
-    "the operator says nowhere which shape and dtype its result has; add a function that gives an empty tensor of "
+    "the operator does not state the shape and dtype of its result; add a function that returns an empty tensor with "
     'these, under @torch.library.register_fake("namespace::name")'
 )
 _EAGERLY_QUANTIZED: Final = (
-    "what eager quantization makes, packed weights and quantized tensors, cannot be exported; quantize the model with "
-    "PT2E or torchao instead"
+    "packed weights and quantized tensors, as eager quantization makes them, cannot be exported; quantize the model "
+    "with PT2E or torchao instead"
 )
 _OF_BITSANDBYTES: Final = (
     "weights that bitsandbytes packed cannot be exported; give the layers weights of floats, as dequantize() of a "
@@ -264,8 +264,8 @@ def unreadable_output(spec: OutputSpec) -> ConvertError:
     """The error for an output of a kind that has no counterpart."""
     if spec.kind is OutputKind.PARAMETER_MUTATION:
         return ConvertError(
-            f"the model changes its parameter {spec.target} while it runs, and gradients go to what it was changed to; "
-            "run the model once before it is exported if it does so in its first run only, else hold a buffer instead"
+            f"the model changes its parameter {spec.target} while it runs, and gradients go to the changed value; if "
+            "it does so in its first run only, run it once before the export, otherwise use a buffer"
         )
     return ConvertError(f"an output is a {spec.kind.name.lower()}, which has no counterpart")
 

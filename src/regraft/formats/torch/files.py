@@ -61,8 +61,8 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
     except Exception as error:  # PyTorch raises errors of many kinds
         if foreign:
             raise ConvertError(
-                f"{target}: its inputs or outputs are of classes of {', '.join(foreign)}, which PyTorch has to know "
-                "first: import that in Python, load the program with torch.export.load and give it to "
+                f"{target}: its inputs or outputs are of classes of {', '.join(foreign)}, which PyTorch must know "
+                "first: import them in Python, load the program with torch.export.load and give it to "
                 "regraft.optimize; or export a model that takes and gives tuples"
             ) from error
         if "weights_only" in str(error):

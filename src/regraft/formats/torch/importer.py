@@ -377,7 +377,7 @@ class _Importer:
         leaves, nesting = pytree.tree_flatten(node.meta.get("val"))
         tensors = [leaf for leaf in leaves if leaf is not None]
         if not tensors or not all(isinstance(leaf, torch.Tensor) for leaf in tensors):
-            raise UnsupportedCallError("it gives something else than tensors")
+            raise UnsupportedCallError("it returns something other than tensors")
         types = [self._sizes.type_of(tensor) for tensor in tensors]
         target, given = mutating_call(node) or (node.target, node.kwargs)
         args = self._wholes.joined([self.value(arg) for arg in node.args if arg is not target])

@@ -88,7 +88,9 @@ def computed_with_tensors(target: Any, values: Sequence[Any]) -> Expr:
     """The result of Python's operator ``target`` on numbers that are tensors or sizes. Fractions are float64."""
     compute = _ARITHMETIC.get(target)
     if compute is None:
-        raise UnsupportedCallError(f"{getattr(target, '__name__', target)} of a number that a tensor or a size gives")
+        raise UnsupportedCallError(
+            f"{getattr(target, '__name__', target)} of a number computed from a tensor or a size"
+        )
     numbers = [as_tensor(value) for value in values]
     dtypes = {cast("TensorType", number.ty).dtype for number in numbers}
     if target in _FRACTIONS or (len(dtypes) > 1 and "float64" in dtypes):
@@ -156,7 +158,7 @@ def _associative_scan(reading: ConversionContext, node: torch.fx.Node) -> tuple[
 
 def _length(x: Expr) -> Any:
     if not isinstance(x.ty, TensorType) or x.ty.shape is None:
-        raise UnsupportedCallError("what it scans has an unknown shape")
+        raise UnsupportedCallError("a scanned input has an unknown shape")
     return x.ty.shape[0]
 
 
@@ -198,7 +200,7 @@ def looped(
         if not types.widen([value.ty for value in results[first : first + len(starts)]]):
             break
     else:
-        raise UnsupportedCallError("each step changes the type of what it carries")
+        raise UnsupportedCallError("each step changes the types of its carried values")
     body = builder.emit(loop_body([number, *carried, *slices], seq, results), f"{name}_body")
     return fields_of(builder.emit(R.loop(body, starts, scanned, condition=condition), name))
 
@@ -215,7 +217,7 @@ def _body(builder: BlockBuilder, params: Sequence[Var], write: Callable[[], list
 
 def _slice_of(x: Expr) -> Type:
     if not isinstance(x.ty, TensorType) or x.ty.shape is None:
-        raise UnsupportedCallError("what it scans has an unknown shape")
+        raise UnsupportedCallError("a scanned input has an unknown shape")
     return row_of(x.ty)
 
 

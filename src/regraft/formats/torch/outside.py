@@ -86,7 +86,7 @@ def why_not_carried(node: torch.fx.Node) -> str:
     """The reason why a call can neither be read nor carried, with advice; empty if none is known."""
     if str(node.target).startswith("auto_functionalized"):
         return (
-            f"{node.args[0]} changes its arguments, of which some are parts of tensors; give the program as "
+            f"{node.args[0]} changes its arguments, some of which are parts of tensors; give the program as "
             "torch.export made it, without run_decompositions"
         )
     if str(node.target).startswith("aten.quantize_per_"):

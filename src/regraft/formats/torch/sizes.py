@@ -177,11 +177,11 @@ class SizeTable:
         if not part.is_exact(upwards, bounds.upper):
             share = part.factor
             raise ConvertError(
-                f"the size {expression} has no counterpart: how floats are rounded decides what it is for some sizes; "
+                f"the size {expression} has no counterpart: for some sizes it depends on the rounding of floats; "
                 f"write it as n * {share.numerator} // {share.denominator}, or declare a smaller greatest size"
             )
         if name == "TruncToInt" and not bool(bounds.lower >= 0):
-            raise ConvertError(f"the size {expression} has no counterpart: it rounds what may be less than 0")
+            raise ConvertError(f"the size {expression} has no counterpart: it rounds a value that may be less than 0")
         divide = ceildiv if upwards else floordiv
         return divide(self.expression(part.size) * part.factor.numerator, part.factor.denominator)
 

@@ -45,8 +45,8 @@ def with_constants_outside(program: ExportedProgram) -> ExportedProgram:
     for body, node in constants:
         if isinstance(_held(body, node), FakeTensor):
             raise ConvertError(
-                f"{node.target}, which the body of a loop or branch reads, has no numbers: it was the tracer's "
-                "own; let the body take it as an operand"
+                f"{node.target}, which the body of a loop or branch reads, has no values: it belongs to the "
+                "tracer; let the body take it as an operand"
             )
     module = copy.deepcopy(program.graph_module)
     for node, source in zip(module.graph.nodes, program.graph.nodes, strict=True):

@@ -164,7 +164,7 @@ def pure_names(names: Iterable[str]) -> frozenset[str]:
     for name in found:
         domain, colons, op_type = name.partition("::")
         if not domain or (colons and not op_type) or "::" in op_type:
-            raise ConvertError(f"pure={name!r} names nothing; give a domain, or an operator as domain::Name")
+            raise ConvertError(f"pure={name!r} is not a name; give a domain, or an operator as domain::Name")
     for name in found & _OWN:
-        raise ConvertError(f"pure={name!r}: ONNX says itself which of its operators are pure")
+        raise ConvertError(f"pure={name!r}: ONNX defines which of its own operators are pure")
     return found

@@ -291,7 +291,7 @@ def _dropout(node: NodeImporter) -> tuple[Imported | None, ...]:
     training = node.array(2) if node.has(2) else np.asarray(False)
     ratio = node.array(1) if node.has(1) else np.asarray(node.attr("ratio", 0.5))
     if training is None:
-        raise node.refuse("whether it is in training (input 2) is known at run time only")
+        raise node.refuse("its training mode (input 2) is known at run time only")
     if bool(training) and ratio is None:
         raise node.refuse("its ratio (input 1) is known at run time only, and dropout in training is random")
     if bool(training) and float(np.asarray(ratio)) != 0.0:

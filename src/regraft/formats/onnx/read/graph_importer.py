@@ -393,7 +393,7 @@ class GraphImporter:
             return expr
         self._made += 1
         if self._made > _MOST_STEPS:
-            raise UnsupportedNodeError(f"it is more than {_MOST_STEPS:,} operators here")
+            raise UnsupportedNodeError(f"it needs more than {_MOST_STEPS:,} operators here")
         is_output = name in self._outputs and self.builder.current_block_is_dataflow()
         var = self.builder.emit_output(expr, name) if is_output else self.builder.emit(expr, name)
         if isinstance(known, Constant):
@@ -410,7 +410,7 @@ class GraphImporter:
         """The expression or the sizes that a value was read as."""
         found = self.values.get(value.name or "")
         if found is None:
-            raise ConvertError(f"the value {value.name!r} is used before anything gives it")
+            raise ConvertError(f"the value {value.name!r} is used before it is computed")
         return found
 
     def expression(self, value: ir.Value) -> Expr:

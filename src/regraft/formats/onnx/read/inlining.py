@@ -22,7 +22,7 @@ def inline_functions(model: ir.Model) -> None:
     try:
         _NewNamesEachTime()(model)
     except Exception as error:  # onnx-ir raises errors of many kinds
-        raise ConvertError(f"the functions of the model cannot be written in place: {reason_of(error)}") from error
+        raise ConvertError(f"the functions of the model cannot be inlined: {reason_of(error)}") from error
 
 
 def _bring_to_opsets(function: ir.Function, model: ir.Model) -> None:

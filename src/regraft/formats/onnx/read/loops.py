@@ -44,7 +44,7 @@ def _if(node: NodeImporter) -> tuple[Imported | None, ...]:
     if len(node.node.outputs) == 1:
         return (found,)
     if not isinstance(found.ty, TupleType):
-        raise node.refuse("its branches give different numbers of values")
+        raise node.refuse("its branches return different numbers of values")
     return tuple([found[index] for index in range(len(node.node.outputs))])
 
 
@@ -130,7 +130,7 @@ def _body(
         after = [value.ty for value in _fields(seq)[first : first + len(starts)]]
         if not types.widen(after):
             return carried, seq
-    raise node.refuse("each step changes the type of what it carries")
+    raise node.refuse("each step changes the types of its carried values")
 
 
 def _results(
@@ -212,7 +212,7 @@ def _length(node: NodeImporter, operands: Sequence[Expr], form: ScanForm) -> int
     lengths = [None if shape is None else shape[axis] for shape, axis in zip(shapes, form.axes, strict=True)]
     known = sorted({length for length in lengths if isinstance(length, int)})
     if len(known) > 1:
-        raise node.refuse(f"what it scans has different sizes: {', '.join(map(str, known))}")
+        raise node.refuse(f"its scanned inputs have different sizes: {', '.join(map(str, known))}")
     return known[0] if known else None
 
 
@@ -244,7 +244,7 @@ def _arranged(node: NodeImporter, x: Expr, move: tuple[int, int], turned: bool) 
         return x
     rank = x.ty.ndim
     if rank == UNKNOWN_NDIM:
-        raise node.refuse("the rank of what it scans is not known")
+        raise node.refuse("the rank of a scanned input is not known")
     source, target = source % rank, target % rank
     if turned:
         x = node.emit(ops.flip(x, axis=source))

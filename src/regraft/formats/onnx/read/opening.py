@@ -82,7 +82,7 @@ def deserialized(
     except ConvertError:
         raise
     except Exception as error:  # onnx-ir raises errors of many kinds
-        raise ConvertError(f"{where}: the model is damaged, or has what is not read: {reason_of(error)}") from error
+        raise ConvertError(f"{where}: the model is damaged, or has unsupported content: {reason_of(error)}") from error
 
 
 def reason_of(error: BaseException) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-_RANDOM: Final = "its values are random, which a program's are not; draw them outside and give them as an input"
+_RANDOM: Final = "its values are random, but a program is deterministic; draw them outside and pass them as an input"
 _GRADIENT: Final = "gradients of graphs are not read; regraft.transform.Gradient makes them"
 _ROWS: Final = (
     ("", "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike", _RANDOM),
     ("", "RegexFullMatch StringConcat StringNormalizer StringSplit", "tensors of string are not supported"),
-    ("", "ImageDecoder", "it decodes files of images, which is not done on tensors; give it the image"),
+    ("", "ImageDecoder", "it decodes image files, which are not tensors; pass the decoded image"),
     ("ai.onnx.ml", "CastMap DictVectorizer ZipMap", "maps are not supported, only tensors"),
     ("ai.onnx.preview.training", "Gradient", _GRADIENT),
 )

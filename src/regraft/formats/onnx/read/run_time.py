@@ -66,7 +66,7 @@ def count_of(node: NodeImporter, index: int) -> int:
     """The number of elements of operand ``index``, a vector. Raises `UnsupportedNodeError` if it is not known."""
     shape = node.ty(index).shape
     if shape is None or len(shape) > 1 or not all(isinstance(size, int) for size in shape):
-        raise node.undecided(f"how many elements input {index} has is known at run time only")
+        raise node.undecided(f"the number of elements of input {index} is known at run time only")
     [count] = shape or (1,)
     assert isinstance(count, int)
     return count

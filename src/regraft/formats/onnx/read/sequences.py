@@ -123,5 +123,5 @@ def _split(node: NodeImporter) -> Imported:
 @reads("Optional", "OptionalGetElement")
 def _value(node: NodeImporter) -> Imported:
     if not node.has(0):
-        raise node.refuse("an optional value that is empty is not supported, other than as an operand left out")
+        raise node.refuse("an empty optional value is supported only as an operand that is left out")
     return node.imported(0)

@@ -127,13 +127,13 @@ def _axes_of_one(node: NodeImporter) -> list[int]:
     """The axes of size 1. Raises `UnsupportedNodeError` if these are known at run time only."""
     shape = node.ty(0).shape
     if shape is None:
-        raise node.undecided("which axes have size 1 is known at run time only")
+        raise node.undecided("the axes of size 1 are known at run time only")
     axes = [axis for axis, size in enumerate(shape) if size == 1]
     stated = node.node.outputs[0].shape
     open_sizes = [size for size in shape if isinstance(size, SymExpr) and dims_equal(size, 1) is None]
     if open_sizes and (stated is None or len(stated) != len(shape) - len(axes)):
         hint = node.graph.hint_to_fix(open_sizes[0])
-        raise node.undecided(f"which axes have size 1 is known at run time only: {open_sizes[0]} may be 1 or not{hint}")
+        raise node.undecided(f"the axes of size 1 are known at run time only: {open_sizes[0]} may be 1 or not{hint}")
     return axes
 
 

@@ -78,7 +78,7 @@ def _check_attributes(node: onnx.NodeProto, where: str) -> None:
         field = _WHOLE_VALUES.get(attribute.type)
         is_empty = field is not None and not attribute.HasField(field)
         if (is_empty or attribute.type == onnx.AttributeProto.UNDEFINED) and not attribute.ref_attr_name:
-            what = "has no value" if is_empty else "is of no kind of value"
+            what = "has no value" if is_empty else "has no known kind of value"
             place = f"{node.op_type} (node {node.name or 'without a name'})"
             raise _damaged(f"{where}: {place}: the attribute {attribute.name} {what}")
 
@@ -111,14 +111,14 @@ def _check_tensor(tensor: onnx.TensorProto, where: str) -> None:
         dtype = ir.DataType(tensor.data_type)
         bits = 8 if dtype == ir.DataType.STRING else dtype.bitwidth
     except (ValueError, TypeError) as error:
-        raise _damaged(f"{place}: {tensor.data_type} is no type of elements") from error
+        raise _damaged(f"{place}: {tensor.data_type} is not an element type") from error
     # NumPy counts an axis without elements as size 1 here.
     if any(size < 0 for size in shape) or prod(size or 1 for size in shape) * ceil(bits / 8) > _MOST_BYTES:
         raise _damaged(f"{place}: {shape} is no shape")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         for entry in tensor.external_data:
             if entry.key in ("offset", "length") and not entry.value.isdecimal():
-                raise _damaged(f"{place}: {entry.key} is {entry.value!r}, which is no number of bytes")
+                raise _damaged(f"{place}: {entry.key} is {entry.value!r}, which is not a number of bytes")
         return
     stated = f"{dtype.name.lower()}{shape}"
     if tensor.HasField("raw_data"):
@@ -153,7 +153,7 @@ def _check_functions(proto: onnx.ModelProto, where: str) -> None:
         used = [*[name for node in function.node for name in node.input if name], *function.output]
         missing = next((name for name in used if name not in given), None)
         if missing is not None:
-            raise _damaged(f"{where}: the function {function.name} reads {missing!r}, which nothing in it gives")
+            raise _damaged(f"{where}: the function {function.name} reads {missing!r}, which nothing in it computes")
     sizes: dict[Any, int] = {}
 
     def calls(scope: Any) -> list[Any]:
@@ -181,4 +181,4 @@ def _check_functions(proto: onnx.ModelProto, where: str) -> None:
     written = len(proto.graph.node) + sum(len(function.node) for function in proto.functions)
     most = max(_MOST_INLINED, _MOST_FOR_A_NODE * written)
     if total > most:
-        raise ConvertError(f"{where}: {total:,} nodes would come of its functions; at most {most:,} are read")
+        raise ConvertError(f"{where}: inlining its functions gives {total:,} nodes; at most {most:,} are read")

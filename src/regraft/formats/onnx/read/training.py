@@ -22,7 +22,7 @@ def _stepped(
     """``formula`` of the rate, the count and one tensor of each group, for each tensor; results are grouped alike."""
     count, rest = divmod(len(node.node.inputs) - 2, groups)
     if rest or count < 1:
-        raise node.refuse(f"its inputs are no {groups} groups of tensors of equal length behind the rate and the count")
+        raise node.refuse(f"its inputs after the rate and the count are not {groups} groups of equally many tensors")
     results: list[tuple[ProgramArray, ...]] = []
     for first in range(2, 2 + count):
         dtype = node.dtype(first)

@@ -55,7 +55,7 @@ def _stacked(node: NodeImporter, rows: Sequence[Imported], formal: ir.Value, axi
         return node.emit(ops.stack(exprs, axis=axis))
     shape, dtype = formal.shape, formal.dtype
     if shape is None or dtype is None or not all(isinstance(size, int) for size in shape):
-        raise node.refuse("it makes no step, and its body does not state the shapes of what it would give")
+        raise node.refuse("it runs no step, and its body does not state the shapes of its results")
     sizes = [int(size) for size in shape if isinstance(size, int)]
     sizes.insert(axis % (len(sizes) + 1), 0)
     return const(np.zeros(sizes), from_onnx_dtype(dtype, formal.name or "an output"))
@@ -79,7 +79,7 @@ def _chosen(node: NodeImporter, alive: Expr, new: Imported, old: Imported) -> Ex
     after, before = (node.emit(as_expression(value)) for value in (new, old))
     if after.ty != before.ty or not isinstance(after.ty, TensorType):
         raise node.refuse(
-            f"whether it goes on is computed at run time, and a step changes the type of its state: "
+            f"its condition is computed at run time, and a step changes the type of its state: "
             f"{before.ty!r} to {after.ty!r}"
         )
     return node.emit(ops.where(alive, after, before))
@@ -102,7 +102,7 @@ def loop_written_out(node: NodeImporter) -> tuple[Imported | None, ...]:
                 break
             if known is None:
                 if limit is None or limit > MOST_STEPS or rows:
-                    what = "how many rows it gives" if rows else "how many steps it makes"
+                    what = "the number of rows of its result" if rows else "the number of its steps"
                     raise node.refuse(f"{what} is known at run time only")
                 condition = scalar(node, node.emit(as_expression(going)))
                 alive = condition if alive is None else node.emit(ops.logical_and(alive, condition))

@@ -131,7 +131,7 @@ def _outputs(lowering: Lowering, ty: Type) -> tuple[list[ir.Value], Lowered]:
     elif isinstance(ty, TensorType | ObjectType):
         value = graph.value(None, f"{graph.hint}/result")
     else:
-        raise ConvertError(f"a result of type {ty!r} is no tensor, which is what a node of ONNX gives")
+        raise ConvertError(f"a result of type {ty!r} is not a tensor; the results of an ONNX node are tensors")
     return [value], value
 
 

@@ -479,7 +479,7 @@ class GraphWriter:
             read = self._block.readers.get(dim)
             if read is not None:
                 return read()
-            raise ConvertError(f"the size {dim} is used, but no input and no earlier value says what it is")
+            raise ConvertError(f"the size {dim} is used, but no input and no earlier value defines it")
         if isinstance(dim, Operation):
             operands = [self.size(operand) for operand in dim.operands]
             match dim:

@@ -75,7 +75,7 @@ def _function(lowering: Lowering, body: Expr) -> Function:
         return lowering.module[body.name_hint]
     found = lowering.functions.get(body) if isinstance(body, Var) else None
     if found is None:
-        raise ConvertError(f"the body of a loop is {body!r}, of which only a run tells what it is; name the function")
+        raise ConvertError(f"the body of a loop is {body!r}, which is known at run time only; give a named function")
     return found
 
 

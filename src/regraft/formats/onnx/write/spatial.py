@@ -379,7 +379,7 @@ def _resize(lowering: Lowering, call: Call) -> Lowered | None:
 _AFFINE_GRID_SINCE = 20
 
 
-@lowers("image.affine_grid", because="2 nodes in place of 11, of which one goes before a sampling, in half the time")
+@lowers("image.affine_grid", because="2 nodes in place of 11, twice as fast; 1 node if a grid_sample follows")
 def _affine_grid(lowering: Lowering, call: Call) -> Lowered | None:
     graph, rank = lowering.graph, tensor_type(call).ndim
     if graph.opset < _AFFINE_GRID_SINCE or operand_dtype(call) != "float32" or rank not in (4, 5):

@@ -22,7 +22,7 @@ def _non_max_suppression(lowering: Lowering, call: Call) -> Lowered:
     )
     shape = tensor_type(call.args[1]).shape
     if shape is None:
-        raise ConvertError(f"{call.args[1]!r}: its shape is not known, but how many rows there are depends on it")
+        raise ConvertError(f"{call.args[1]!r}: its shape is not known, but the number of rows depends on it")
     count = graph.op("Shape", found, start=0, end=1)
     rest = graph.op("Sub", graph.size(shape[0] * shape[1] * shape[2]), count)
     filler = graph.op("Expand", graph.integers([-1]), graph.op("Concat", rest, graph.integers([3]), axis=0))

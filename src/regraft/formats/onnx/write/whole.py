@@ -74,7 +74,7 @@ def _body(graph: GraphWriter, key: str, content: str, around: Mapping[str, ir.Va
     opsets = {one.domain: one.version for one in held.opset_import}
     known = {value.name for value in (*body.inputs, *body.outputs)} if keeps_names else set[str | None]()
     if any(outer.name in known for outer in outside.values()):
-        raise ConvertError(f"the body {key} reads a value from around it that has the name of one of its own")
+        raise ConvertError(f"the body {key} reads an outer value with the same name as one of its own values")
     graphs = [body]
     for inner in graphs:
         own = [*inner.inputs, *inner.initializers.values(), *[value for node in inner for value in node.outputs]]

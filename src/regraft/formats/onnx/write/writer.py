@@ -158,7 +158,7 @@ def _as_proto(model: ir.Model) -> onnx.ModelProto:
     try:
         return as_message(model)
     except (ValueError, MemoryError, ir.serde.SerdeError) as error:
-        raise ConvertError(f"the model cannot be held in one message: {error}; write it to a path") from error
+        raise ConvertError(f"the model does not fit into one message: {error}; write it to a path") from error
 
 
 def _check(proto: onnx.ModelProto) -> None:

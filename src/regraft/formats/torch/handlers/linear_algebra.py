@@ -135,5 +135,5 @@ def _grouped_matmul(
     if offs is None and rank(x) == 3:
         return cast(R.matmul(x, mat2), context.output_dtype())
     if offs is None or rank(x) != 2 or rank(mat2) != 3 or bias is not None:
-        context.unsupported("groups other than of rows, each with a matrix; write them as matmuls")
+        context.unsupported("groups other than groups of rows with a matrix for each; write them as matmuls")
     return cast(R.grouped_matmul(x, mat2, offs), context.output_dtype())

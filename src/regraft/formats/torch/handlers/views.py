@@ -299,7 +299,7 @@ def _as_strided_scatter(
         context.unsupported("a view by strides of a tensor that does not fill its memory; write it with slices")
     places = _places(context, _start(context, storage_offset), size, stride)
     if np.unique(places).size != places.size:
-        context.unsupported("a view in which elements lie at one place, which is written to")
+        context.unsupported("a write to a view with overlapping elements")
     line = R.reshape(x, [dim_product(shape_of(x))])
     put = R.index_put(line, [const(places.reshape(-1), "int64")], R.reshape(cast(src, dtype_of(x)), [places.size]))
     return R.reshape(put, shape_of(x))
