@@ -233,7 +233,7 @@ def test_passes_lists_each_pass_with_its_levels() -> None:
     result = invoke("passes")
     line = next(line for line in result.stdout.splitlines() if "EliminateCommonSubexpr" in line)
     assert "1, 2, 3" in line
-    assert "Compute what is computed twice" in line
+    assert "Compute repeated values once" in line
 
 
 def test_explain_of_a_model_alone_says_what_is_combined_and_what_is_left(model: Path) -> None:
