@@ -34,7 +34,7 @@ _REWRITTEN: Final = (
     *("passes/fuse_attention/", "pattern/matcher/"),
     *("pattern/constrained_patterns.py", "pattern/leaf_patterns.py", "pattern/words.py"),
     *("formats/onnx/read/graph_importer.py", "formats/onnx/write/schemas.py", "script/reader.py"),
-    *("model/job.py", "model/chosen_passes.py", "model/reports.py", "cli/reported.py"),
+    *("model/job.py", "model/chosen_passes.py", "model/reports.py", "cli/reported.py", "rewrite/drive.py"),
 )
 """Modules that are rewrites of modules of then under other names: equality, decomposition, FuseAttention, the matcher,
 and parts of longer modules."""
