@@ -81,4 +81,4 @@ def test_all_shapes_of_an_output_on_several_samples_are_shown(sequence: Path, tm
 def test_a_pure_operator_without_a_name_is_refused(sequence: Path, tmp_path: Path, name: str) -> None:
     done = invoke("optimize", sequence, "-o", tmp_path / "out.onnx", "--pure", name)
     assert done.exit_code == 2
-    assert f"pure={name!r} names nothing; give a domain, or an operator as domain::Name" in done.stderr
+    assert f"pure={name!r} is not a name; give a domain, or an operator as domain::Name" in done.stderr

@@ -16,12 +16,12 @@ IMAGE = rx.Var("image", R.Tensor((1, 2, 4, 4), "float32"))
 @pytest.mark.parametrize(
     ("name", "attrs", "message"),
     [
-        ("relax.nn.softmax", {"axis": {}}, r"relax\.nn\.softmax: axis=\{\}; an attribute is .* and no dict"),
+        ("relax.nn.softmax", {"axis": {}}, r"relax\.nn\.softmax: axis=\{\}; an attribute is .* not a dict"),
         ("relax.cumsum", {"axis": "rows", "dtype": "float32"}, r"relax\.cumsum: axis='rows'; it takes no str there"),
         ("relax.argmax", {"axis": (1.5, "a"), "keepdims": True}, r"relax\.argmax: axis=\(1\.5, 'a'\)"),
         ("relax.expand_dims", {"axis": "a"}, r"relax\.expand_dims: axis='a'"),
         ("relax.nn.max_pool2d", {"pool_size": "text"}, r"max_pool2d: pool_size="),
-        ("relax.astype", {"dtype": {}}, r"relax\.astype: dtype=\{\}; an attribute is .* and no dict"),
+        ("relax.astype", {"dtype": {}}, r"relax\.astype: dtype=\{\}; an attribute is .* not a dict"),
     ],
 )
 def test_an_attribute_of_a_wrong_kind_is_named(name: str, attrs: dict[str, Any], message: str) -> None:

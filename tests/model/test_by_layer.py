@@ -108,7 +108,7 @@ def test_where_no_layer_is_near_enough_nothing_is_lowered(model: Path, tmp_path:
 def test_what_takes_a_run_of_the_model_is_refused_with_what_it_needs(
     model: Path, tmp_path: Path, precision: str
 ) -> None:
-    with pytest.raises(UsageError, match=r"takes about [\d.]+ MB of memory, and 0.01 MB are there; int8-weights"):
+    with pytest.raises(UsageError, match=r"takes about [\d.]+ MB of memory, and 0.01 MB are available; int8-weights"):
         optimize(model, output=tmp_path / "out.onnx", precision=precision, memory=LITTLE)
     assert not (tmp_path / "out.onnx").exists()
 

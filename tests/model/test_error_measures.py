@@ -197,7 +197,7 @@ def test_the_command_names_the_measure(detector: Path, tmp_path: Path) -> None:
 def test_measures_that_are_none_and_models_without_boxes(detector: Path) -> None:
     with pytest.raises(UsageError, match="there is no error measure 'iou'; there are: largest, detections"):
         optimize(detector, precision="int8", error_measure="iou")
-    with pytest.raises(UsageError, match="an error measure are for a precision"):
+    with pytest.raises(UsageError, match="an error measure need a precision"):
         optimize(detector, error_measure="detections")
     with pytest.raises(UsageError, match=r"detections need an output of boxes, rows of 4 numbers; the model gives y"):
         error_measure("detections", ["y"], [np.ones((3, 5), np.float32)])

@@ -43,5 +43,5 @@ def test_engines_that_run_python_time_every_binding(target: str) -> None:
 
 
 def test_an_engine_that_cannot_tell_is_named_with_those_that_can() -> None:
-    with pytest.raises(rx.RegraftError, match=r"xla does not say .* these do: onnxruntime, torch, numpy"):
+    with pytest.raises(rx.RegraftError, match=r"xla does not report .* these do: onnxruntime, torch, numpy"):
         operator_times(program(4), "main", [], "xla")
