@@ -104,18 +104,13 @@ def own_symvars(expr: Expr) -> tuple[SymVar, ...]:
             return ()
 
 
-def _parameter_types(expr: Expr) -> Iterator[Type]:
-    """The types of the parameters of ``expr`` and of the functions inside it."""
-    inner = (binding.value for binding in iter_bindings(expr) if isinstance(binding.value, Function))
-    for function in (expr, *inner):
-        if isinstance(function, Function):
-            yield from (param.ty for param in function.params)
-
-
 def _stated_types(expr: Expr) -> Iterator[tuple[Type, bool]]:
     """The types that ``expr`` states, with True for types that define their bare sizes."""
-    yield from ((ty, True) for ty in _parameter_types(expr))
+    if isinstance(expr, Function):
+        yield from ((param.ty, True) for param in expr.params)
     for binding in iter_bindings(expr):
+        if isinstance(binding.value, Function):
+            yield from ((param.ty, True) for param in binding.value.params)
         if isinstance(binding, MatchCast):
             yield binding.ty, True
         yield binding.var.ty, False
@@ -137,9 +132,13 @@ def defined_symbolic_vars(func: Expr) -> list[SymVar]:
 
 def _used_before_casts(expr: Expr) -> set[SymVar]:
     """The size variables that a value of ``expr`` mentions before the cast that defines them."""
-    known = {size for ty in _parameter_types(expr) for size in defining_symvars(ty)}
     early: set[SymVar] = set()
-    for binding in iter_bindings(expr):
+    bindings = list(iter_bindings(expr))
+    if not any(isinstance(binding, MatchCast) for binding in bindings):
+        return early
+    functions = [one for one in (expr, *(binding.value for binding in bindings)) if isinstance(one, Function)]
+    known = {size for one in functions for param in one.params for size in defining_symvars(param.ty)}
+    for binding in bindings:
         for part in walk(binding.value, lambda compound: not isinstance(compound, SeqExpr | Function)):
             early.update(size for size in own_symvars(part) if size not in known)
         if isinstance(binding, MatchCast):
