@@ -29,14 +29,9 @@ def cosine_embedding_loss(
     return loss.mean() if reduction == 1 else loss.sum()
 
 
-def xlogy_of_number(x: torch.Tensor, other: float) -> torch.Tensor:
-    """``x * log(other)``, which is 0 if ``x`` is 0."""
-    return torch.xlogy(x, torch.full((), other))
-
-
-def xlogy_with_number(x: float, other: torch.Tensor) -> torch.Tensor:
-    """``x * log(other)``, which is 0 if ``x`` is 0."""
-    return torch.xlogy(torch.full((), x), other)
+def xlogy(x: torch.Tensor | float, other: torch.Tensor | float) -> torch.Tensor:
+    """``x * log(other)``, which is 0 if ``x`` is 0. One of the two is a number."""
+    return torch.xlogy(*[one if isinstance(one, torch.Tensor) else torch.full((), one) for one in (x, other)])
 
 
 def nanmedian(x: torch.Tensor) -> torch.Tensor:
@@ -150,8 +145,7 @@ def _coefficients_of_erfc() -> Sequence[float]:
         x = 4 / (t + 1) - 2
         return function(x) * (x + 2)
 
-    fit: Callable[..., Any] = np.polynomial.chebyshev.chebinterpolate
-    return [float(one) for one in fit(scaled, 24)]
+    return _fitted(scaled, 24)
 
 
 _NEAR_ZERO: Final = 8.0
@@ -182,8 +176,13 @@ def _coefficients_of_i0() -> tuple[Sequence[float], Sequence[float]]:
         x = 2 * _NEAR_ZERO / np.maximum(t + 1, 1e-300)
         return function(x) * np.sqrt(x)
 
+    return _fitted(near, 30), _fitted(far, 24)
+
+
+def _fitted(function: Callable[[Any], Any], degree: int) -> Sequence[float]:
+    """The coefficients of the sum of Chebyshev polynomials that interpolates ``function`` from -1 to 1."""
     fit: Callable[..., Any] = np.polynomial.chebyshev.chebinterpolate
-    return [float(one) for one in fit(near, 30)], [float(one) for one in fit(far, 24)]
+    return [float(one) for one in fit(function, degree)]
 
 
 def _chebyshev(t: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
@@ -205,8 +204,8 @@ def _polynomial(x: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
 _ATEN: Final[Any] = torch.ops.aten
 OWN_DECOMPOSITIONS: Final[Mapping[Any, Callable[..., Any]]] = {
     _ATEN.cosine_embedding_loss.default: cosine_embedding_loss,
-    _ATEN.xlogy.Scalar_Other: xlogy_of_number,
-    _ATEN.xlogy.Scalar_Self: xlogy_with_number,
+    _ATEN.xlogy.Scalar_Other: xlogy,
+    _ATEN.xlogy.Scalar_Self: xlogy,
     _ATEN.nanmedian.default: nanmedian,
     _ATEN.nanmedian.dim: nanmedian_of_axis,
     _ATEN.lgamma.default: lgamma,
