@@ -24,7 +24,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from ... import op as R
 from ...ir.builder import BlockBuilder
 from ...ir.dims import Dim, SymExpr
-from ...ir.dtypes import is_float, is_integer, itemsize
+from ...ir.dtypes import is_float, is_integer, itemsize, numpy_dtype
 from ...ir.expr import Constant, Expr, ShapeExpr, const
 from ...ir.types import UNKNOWN_NDIM
 from ...op.adjoints import fields_of as fields_of
@@ -173,7 +173,7 @@ class Context:
         if isinstance(value, Expr):
             return cast(value, dtype)
         if isinstance(value, int) and is_integer(dtype):
-            return const(np.int64(value).astype(dtype), dtype)
+            return const(np.uint64(value % 2**64).astype(numpy_dtype(dtype)), dtype)
         return const(value, dtype)
 
     def read_size(self, number: Expr, size: Dim) -> None:
@@ -187,9 +187,10 @@ class Context:
         return tuple([self.scalar(operand, dtype) for operand in operands])
 
     def narrow(self, function: Callable[..., Expr], *operands: TorchOperand) -> Expr:
-        """``function`` of operands in their promoted dtype; half floats with a number compute as in PyTorch.
+        """The product or quotient ``function`` in the promoted dtype; half floats with a number compute as in PyTorch.
 
-        PyTorch keeps the number in float32. So if the narrow dtype would round it, the result is computed in float32.
+        There PyTorch keeps the number in float32; in sums, remainders and powers it rounds the number. So if the narrow
+        dtype would round it, the result is computed in float32.
         """
         dtype = promoted_dtype(*operands)
         wide = is_float(dtype) and itemsize(dtype) < 4 and any(not _fits(operand, dtype) for operand in operands)
